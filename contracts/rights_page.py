@@ -36,7 +36,8 @@ def _table(rights: Sequence[ClusterRight]) -> Iterator[str]:
     yield "|---|---|---|---|"
     merged: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
     for right in rights:
-        merged.setdefault((right.group, right.verbs, right.why), []).append(right.resource)
+        only = f" {right.name}" if right.name else ""
+        merged.setdefault((right.group, right.verbs, right.why), []).append(f"`{right.resource}`{only}")
     for (group, verbs, why), resources in merged.items():
-        named = ", ".join(f"`{name}`" for name in resources)
+        named = ", ".join(resources)
         yield f"| {', '.join(verbs)} | {named} | {group or 'core'} | {why} |"

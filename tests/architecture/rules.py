@@ -94,7 +94,9 @@ def libraries_below(source: Source) -> Iterator[str]:
         yield from (f"{source.path}: library {source.part} imports {target}" for target in foreign(source))
 
 
-PURE_LIBRARIES = frozenset({"charts", "descheduling", "fairshare", "koordinator", "offers", "peaks", "podmigration"})
+PURE_LIBRARIES = frozenset(
+    {"charts", "descheduling", "fairshare", "koordinator", "offers", "peaks", "podmigration", "reservations"}
+)
 """Libraries made of a service's domain: held to the same rule. `waterline` reads documents with pydantic."""
 PURE_PACKAGES = (
     *("slackwater.charts", "slackwater.decisions", "slackwater.model", "slackwater.offers", "slackwater.peaks"),
@@ -102,6 +104,8 @@ PURE_PACKAGES = (
     *("slackwater.resources.metadata", "slackwater.resources.names", "slackwater.resources.selectors"),
     *("slackwater.apiserver.resource_names", "slackwater.apiserver.records"),
     *("slackwater.apiserver.node_pods", "slackwater.apiserver.workloads"),
+    "slackwater.descheduling.placement",  # a snapshot
+    "slackwater.reservations",
     "slackwater.cluster.view",  # a snapshot; what folds it reads events
 )
 IMPURE_STANDARD = frozenset(

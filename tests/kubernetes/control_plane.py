@@ -40,12 +40,14 @@ CONTROLLERS = (
 
 
 class ControlPlane:
-    """etcd and the API server, and those of `parts` (controllers, scheduler, kwok) that are asked for."""
+    """etcd and the API server, and those of `parts` (controllers, scheduler, kwok) that are asked for. `flags` are more
+    arguments of the API server."""
 
-    def __init__(self, programs: Path, folder: Path, parts: Sequence[str] = ()) -> None:
+    def __init__(self, programs: Path, folder: Path, parts: Sequence[str] = (), flags: Sequence[str] = ()) -> None:
         self.folder = folder
         self._programs = programs
         self._parts = frozenset(parts)
+        self._flags = flags
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._arguments: dict[str, Sequence[str]] = {}
         self._token = secrets.token_urlsafe(24)
@@ -202,6 +204,7 @@ class ControlPlane:
             f"--service-account-signing-key-file={f}/accounts.key",
             *("--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none"),
             *("--allow-privileged=true", "--shutdown-delay-duration=0s"),
+            *self._flags,
         )
 
     def _controller_arguments(self) -> Sequence[str]:
@@ -227,9 +230,11 @@ class ControlPlane:
 
 
 @contextmanager
-def running(programs: Path, folder: Path, parts: Sequence[str] = ()) -> Iterator[ControlPlane]:
+def running(
+    programs: Path, folder: Path, parts: Sequence[str] = (), flags: Sequence[str] = ()
+) -> Iterator[ControlPlane]:
     """A control plane while the context is open."""
-    plane = ControlPlane(programs, folder, parts)
+    plane = ControlPlane(programs, folder, parts, flags)
     try:
         plane.start()
         yield plane

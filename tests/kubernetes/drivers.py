@@ -23,8 +23,14 @@ from slackwater.testing.api_server import MemoryApiServer
 Document = dict[str, Any]
 ADAPTER = Path(__file__).parents[2] / "deploy" / "kubernetes" / "adapter"
 RIGHTS = ADAPTER / "rights.yaml"
-ROLE = "apis/rbac.authorization.k8s.io/v1/clusterroles"
-BINDING = "apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+RBAC = "apis/rbac.authorization.k8s.io/v1"
+ROLES = {
+    "ClusterRole": f"{RBAC}/clusterroles",
+    "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
+    "Role": f"{RBAC}/namespaces/slackwater/roles",
+    "RoleBinding": f"{RBAC}/namespaces/slackwater/rolebindings",
+}
+SECRETS = "api/v1/namespaces/slackwater/secrets"
 ACCOUNT = "api/v1/namespaces/slackwater/serviceaccounts/kubernetes"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
@@ -113,10 +119,15 @@ class RealDriver:
         status = {"status": {"capacity": written, "allocatable": written}}
         await self._done("PATCH", f"api/v1/nodes/{node}/status?fieldManager={manager}", status)
 
-    async def grant(self, rules: Sequence[Document]) -> None:
-        """Make these all the rights of the service's account."""
-        document = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
-        await applied(self._admin, ROLE, {**document, "metadata": {"name": "slackwater-kubernetes"}, "rules": rules})
+    async def remove(self, kind: WatchedKind[Any], key: str) -> None:
+        """Delete an object that may be there."""
+        await self._admin.request("DELETE", _path(kind, key))
+
+    async def grant(self, rules: Sequence[Document], kind: str = "ClusterRole") -> None:
+        """Make these all the rights of the service's account, of one kind of role."""
+        document = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind}
+        metadata = {"name": "slackwater-kubernetes"}
+        await applied(self._admin, ROLES[kind], {**document, "metadata": metadata, "rules": rules})
 
     async def warnings_of(self, document: Document) -> Sequence[str]:
         """Apply a manifest without keeping it; returns the warnings. Fails for an unknown field."""
@@ -145,9 +156,9 @@ class RealDriver:
         return found
 
 
-def rules() -> Sequence[Document]:
-    """The rights that the manifests give to the service."""
-    (role,) = (part for part in yaml.safe_load_all(RIGHTS.read_text()) if part["kind"] == "ClusterRole")
+def rules(kind: str = "ClusterRole") -> Sequence[Document]:
+    """The rights that the manifests give to the service: in all namespaces, or by its Role in its own."""
+    (role,) = (part for part in yaml.safe_load_all(RIGHTS.read_text()) if part["kind"] == kind)
     found: Sequence[Document] = role["rules"]
     return found
 
@@ -171,8 +182,11 @@ async def real_driver(admin_kubeconfig: Path, folder: Path) -> AsyncIterator[Rea
         await applied(admin, "api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", **_named("slackwater")})
         account = {"apiVersion": "v1", "kind": "ServiceAccount", **_named("kubernetes")}
         await applied(admin, ACCOUNT.rpartition("/")[0], account)
-        for part in yaml.safe_load_all(RIGHTS.read_text()):
-            await applied(admin, ROLE if part["kind"] == "ClusterRole" else BINDING, part)
+        for part in _documents(RIGHTS):
+            await applied(admin, ROLES[part["kind"]], part)
+        await applied(
+            admin, SECRETS, next(part for part in _documents(ADAPTER / "webhook.yaml") if part["kind"] == "Secret")
+        )
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         token = (await admin.post(f"{ACCOUNT}/token", json=request)).raise_for_status().json()["status"]["token"]
         kubeconfig = folder / "service.kubeconfig"
@@ -195,6 +209,10 @@ async def applied(admin: httpx2.AsyncClient, collection: str, document: Document
         headers={"Content-Type": "application/apply-patch+yaml"},
     )
     assert answer.is_success, answer.text
+
+
+def _documents(file: Path) -> Sequence[Document]:
+    return list(yaml.safe_load_all(file.read_text()))
 
 
 def _named(name: str) -> Document:

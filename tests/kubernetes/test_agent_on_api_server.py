@@ -28,8 +28,7 @@ from tests.kubelet.pods import container, node_pod
 from tests.kubelet.stand_in import KubeletStandIn, MountedMachine
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.drivers import (
-    BINDING,
-    ROLE,
+    ROLES,
     ClusterDriver,
     Document,
     MemoryDriver,
@@ -76,7 +75,7 @@ class AgentAccount:
 
     async def grant(self, verbs: Sequence[str]) -> None:
         rules = [{**self.role["rules"][0], "verbs": list(verbs)}] if verbs else []
-        await applied(self.admin, ROLE, {**self.role, "rules": rules})
+        await applied(self.admin, ROLES["ClusterRole"], {**self.role, "rules": rules})
 
     def verbs(self) -> list[str]:
         return list(self.role["rules"][0]["verbs"])
@@ -94,7 +93,7 @@ async def agent_account(admin_kubeconfig: Path, folder: Path) -> AsyncIterator[A
             admin, "api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         )
         await applied(admin, accounts, account)
-        await applied(admin, BINDING, manifest("ClusterRoleBinding"))
+        await applied(admin, ROLES["ClusterRoleBinding"], manifest("ClusterRoleBinding"))
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         answer = await admin.post(f"{accounts}/{account['metadata']['name']}/token", json=request)
         document = yaml.safe_load(admin_kubeconfig.read_text())

@@ -52,6 +52,11 @@ def read_page(kind: WatchedKind[T], answer: Mapping[str, Any]) -> Page[T]:
     return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))
 
 
+def answered(version: str) -> WatchEvent[Any]:
+    """The first event of a watch, which no server sends: it has answered, and nothing has changed."""
+    return WatchEvent(WatchChange.BOOKMARK, version, None)
+
+
 def read_event(kind: WatchedKind[T], line: str | bytes) -> WatchEvent[T]:
     """One line of a watch. Raises what an ERROR line means, and Unavailable for what is no event."""
     event = msgspec.json.decode(line)

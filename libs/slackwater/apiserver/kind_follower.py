@@ -86,7 +86,9 @@ class KindFollower(Generic[T]):
                 async with aclosing(self._server.watch(self.kind, version)) as events:  # type: ignore[type-var]
                     async for event in events:
                         self._sink.apply(self.kind, event)
-                        version, self.error, self._failures = event.version, "", 0
+                        self.error = ""
+                        if event.version != version:  # not by the answer alone: a watch may be cut at once every time
+                            version, self._failures = event.version, 0
             except VersionExpired:
                 version = None
                 self._failures += 1

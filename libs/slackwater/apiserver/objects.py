@@ -1,7 +1,12 @@
-"""Objects of which the spec and the status are kept as JSON: custom resources, and admission policies of profiles."""
+"""Objects of which the spec and the status are kept as JSON: custom resources, and what admits pods by profiles.
+
+And Secrets, of which the data is kept.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -69,6 +74,48 @@ MUTATIONS: Final = WatchedKind(
 MUTATION_BINDINGS: Final = WatchedKind(
     "MutatingAdmissionPolicyBinding", "admissionregistration.k8s.io", "mutatingadmissionpolicybindings", parse_object
 )
+
+
+def parse_webhooks(item: Json) -> ObjectRecord:
+    """A configuration of webhooks: they are its spec. Raises ValueError without a name."""
+    return parse_object({**item, "spec": item.get("webhooks")})
+
+
+WEBHOOKS: Final = WatchedKind(
+    "MutatingWebhookConfiguration", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", parse_webhooks
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRecord:
+    """A Secret. Values that are no text are left out."""
+
+    key: str
+    uid: str
+    version: str
+    data: Mapping[str, str]
+
+
+def parse_secret(item: Json) -> SecretRecord:
+    """Raises ValueError without a name."""
+    record = parse_object(item)
+    data = {}
+    for name, value in (item.get("data") or {}).items():
+        try:
+            data[str(name)] = base64.b64decode(str(value), validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            continue
+    return SecretRecord(record.key, record.uid, record.version, data)
+
+
+SECRETS: Final = WatchedKind("Secret", "", "secrets", parse_secret)
+
+
+def secret_patch(before: SecretRecord, data: Mapping[str, str]) -> dict[str, Any]:
+    """The merge patch that makes `data` all that is in a Secret, if nothing wrote it since it was read."""
+    encoded = {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
+    removed = {name: None for name in before.data if name not in data}
+    return {"metadata": {"resourceVersion": before.version}, "data": {**removed, **encoded}}
 
 
 def has_all(present: Any, wanted: Any) -> bool:

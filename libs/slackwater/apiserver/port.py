@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from slackwater.apiserver.records import ApiRecord, ClusterNode, Taint, WatchedKind
 from slackwater.model.errors import Conflict, Misconfigured, Unavailable
+
+if TYPE_CHECKING:  # an agent reads no such objects, and must not pay for them
+    from slackwater.apiserver.objects import SecretRecord
 
 T = TypeVar("T", bound=ApiRecord)
 
@@ -88,13 +91,16 @@ class ObjectReader(Protocol):
         ...
 
     def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
-        """Every change after `version`, in order. Ends when the server ends it, which it does every few minutes.
+        """First a bookmark of `version`: the server has answered. Then every change after it, in order. Ends when the
+        server ends it, which it does every few minutes.
+
         Raises VersionExpired, also in the middle."""
         ...
 
 
 class ApiServer(ObjectReader, Protocol):
-    """Besides reading: applies to the status of nodes, taints nodes, evicts pods, applies objects and their status."""
+    """Besides reading: applies to the status of nodes, taints nodes, evicts pods, applies objects and their status, and
+    writes Secrets."""
 
     async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
         """Make `amounts` all that FIELD_MANAGER has in capacity and allocatable of the node's status; returns the node
@@ -128,6 +134,19 @@ class ApiServer(ObjectReader, Protocol):
     async def apply_status(self, kind: WatchedKind[T], key: str, uid: str, status: Mapping[str, Any]) -> T:
         """Make `status` all that FIELD_MANAGER has in the status of a custom resource; conditions of others stay.
         Returns it after that. Raises NotFound, Conflict for another uid, InvalidInput."""
+        ...
+
+    async def serves(self, kind: WatchedKind[T]) -> bool:
+        """Whether the server has a kind in this version, as its discovery says."""
+        ...
+
+    async def read_object(self, kind: WatchedKind[T], key: str) -> T | None:
+        """The present state of an object; None: there is none."""
+        ...
+
+    async def write_secret(self, secret: SecretRecord, data: Mapping[str, str]) -> SecretRecord:
+        """Make `data` all that is in a Secret; returns it after that. Raises NotFound, and Conflict if the Secret was
+        written since it was read."""
         ...
 
     async def delete_object(self, kind: WatchedKind[T], key: str, uid: str) -> None:

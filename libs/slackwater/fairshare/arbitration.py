@@ -45,6 +45,7 @@ class PreparedSnapshot:
     over_since_s: Mapping[str, float]
     evictions_allowed: Mapping[str, int]
     granted: Collection[str] | None = None
+    refused: Collection[str] | None = None
 
 
 def prepare(snapshot: QuotaSnapshot) -> PreparedSnapshot:
@@ -58,6 +59,7 @@ def prepare(snapshot: QuotaSnapshot) -> PreparedSnapshot:
         over_since_s=snapshot.over_since_s,
         evictions_allowed=snapshot.evictions_allowed,
         granted=snapshot.granted,
+        refused=snapshot.refused,
     )
 
 
@@ -79,6 +81,7 @@ def arbitrate(snapshot: QuotaSnapshot | PreparedSnapshot, now_s: float, *, with_
             over_since_s=prepared.over_since_s,
             evictions_allowed=prepared.evictions_allowed.get(tree),
             granted=prepared.granted,
+            refused=prepared.refused,
         ).plan(with_places=with_places)
         for tree, layout in sorted(prepared.trees.items())
     ]

@@ -27,11 +27,22 @@ class ArbitrationSettings:
     """A claim that has waited longer, and that its quota's runtime is not enough for, gets what becomes free in the
     tree, until it fits: one at a time, because what is kept for it stands idle."""
     borrow_backoff_s: float = 60.0
-    """A workload that was reclaimed waits this long before it borrows again, twice as long each time, up to 2^6."""
+    """A workload that was reclaimed waits this long before it borrows again, twice as long each time
+    (MOST_DOUBLINGS)."""
     reclaim_delay_s: float = 120.0
     """How long a quota may use more than its runtime before others take it back. A lender's min is not delayed."""
     preempts: bool = True
     """Whether a claim may end claims of a lower priority in its own quota."""
+
+
+MOST_DOUBLINGS = 6
+
+
+def may_borrow_s(claim: QuotaClaim, settings: ArbitrationSettings) -> float:
+    """Returns from when a claim may borrow: from its submission, if no claim of its workload was reclaimed before."""
+    if claim.reclaims <= 0:
+        return claim.submitted_s
+    return claim.submitted_s + settings.borrow_backoff_s * 2.0 ** min(claim.reclaims - 1, MOST_DOUBLINGS)
 
 
 @record(frozen=True, slots=True)
@@ -53,6 +64,8 @@ class QuotaSnapshot:
     """By tree id, for this arbitration; a tree that is not named has no bound."""
     granted: Collection[str] | None = None
     """Claims whose pods may be evicted: of those that have started no others are reclaimed. None: no bound."""
+    refused: Collection[str] | None = None
+    """Claims whose pods may not be evicted for now; of others nothing is known yet. None: of all others, as before."""
 
 
 class AdmissionBasis(StrEnum):
@@ -118,10 +131,12 @@ class WaitReason(StrEnum):
     """It will be reclaimed for it once the borrowers have been above their runtime for long enough."""
     BUDGET = "budget"
     """It would be reclaimed for it, but no more evictions are allowed."""
+    LEAVE = "leave"
+    """It would be reclaimed for it, and whether that is allowed has not been answered yet."""
     BACKOFF = "backoff"
     """It was reclaimed before, and does not borrow again yet."""
     BEYOND_POOL = "beyond_pool"
-    """The whole pool is too small; it does not block others meanwhile."""
+    """The whole pool is too small, by itself or beside what others do not lend; it does not block others meanwhile."""
 
 
 @record(frozen=True, slots=True)

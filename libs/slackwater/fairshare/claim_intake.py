@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from slackwater.fairshare.admission import LimitExcess, QuotaLimit
 from slackwater.fairshare.arbitration_plan import ClaimRefusal, RefusalReason
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import QuotaClaim
+from slackwater.fairshare.min_scaling import ScaledChild, scale_mins
 from slackwater.fairshare.occupancy import Occupancy, entitlements
-from slackwater.fairshare.tree import Amounts
-from slackwater.fairshare.tree_layout import TreeLayout
+from slackwater.fairshare.tree import ROOT, Amounts
+from slackwater.fairshare.tree_layout import Figures, TreeLayout
 from slackwater.fairshare.waiting_queue import Shape
 
 
@@ -22,17 +23,20 @@ class ClaimIntake:
         self.queues: dict[str, dict[Shape, list[QuotaClaim]]] = {}
         """What may be admitted, by quota; each list in order."""
         self.beyond_pool: dict[str, dict[Shape, list[QuotaClaim]]] = {}
+        self.excesses: dict[str, Sequence[LimitExcess]] = {}
+        """Of the claims in `beyond_pool`: the pool's total, and as used what other quotas keep of it."""
         self.refusals: list[ClaimRefusal] = []
-        unlent = _unlent(layout)
+        unlent, kept = _unlent(layout), _kept_of_pool(layout, total)
         for quota in sorted(index.queues.keys() & layout.quotas.keys()):
             for shape, claims in index.queues[quota].shapes(aging_s).items():
                 refusal = refusal_of(layout, claims[0], unlent)
                 if refusal is not None:
                     self.refusals += [replace(refusal, claim=claim.id) for claim in claims]
                 else:
-                    exceeds = any(amount > total.get(key, 0) for key, amount in _least(claims[0]).items() if amount > 0)
-                    into = self.beyond_pool if exceeds else self.queues
+                    excesses = _excesses_of_pool(layout, claims[0], total, kept)
+                    into = self.beyond_pool if excesses else self.queues
                     into.setdefault(quota, {})[shape] = claims
+                    self.excesses |= {claim.id: excesses for claim in claims if excesses}
         self.refusals.sort(key=lambda refusal: (refusal.quota, refusal.claim))
 
     def set_aside(self) -> list[QuotaClaim]:
@@ -91,6 +95,36 @@ def _unlent(layout: TreeLayout) -> Occupancy | None:
     if layout.all_lend:
         return None
     return Occupancy(layout, entitlements(layout, {quota.name: quota.minimum for quota in layout.order}), {}, {})
+
+
+def _kept_of_pool(layout: TreeLayout, total: Amounts) -> Figures:
+    """Returns what each quota directly below the root keeps of the pool, whatever is used and requested."""
+    first = [quota for quota in layout.order if quota.parent == ROOT]
+    if all(quota.lends for quota in first):
+        return {}
+    scaled = scale_mins(total, [ScaledChild(quota.name, quota.minimum, quota.scales) for quota in first])
+    return {
+        quota.name: {
+            key: max(scaled[quota.name].get(key, 0), quota.guaranteed.get(key, 0))
+            for key in {*quota.minimum, *quota.guaranteed}
+        }
+        for quota in first
+        if not quota.lends
+    }
+
+
+def _excesses_of_pool(layout: TreeLayout, claim: QuotaClaim, total: Amounts, kept: Figures) -> Sequence[LimitExcess]:
+    """Returns where the pool is too small for the claim even if no other claim used anything: by itself, or beside what
+    other quotas keep of it."""
+    found, above = [], layout.paths[claim.quota][-1]
+    for key, amount in _least(claim).items():
+        if amount <= 0:
+            continue
+        others = sum(amounts.get(key, 0) for name, amounts in kept.items() if name != above)
+        own = kept.get(above, {}).get(key, 0)
+        if amount > total.get(key, 0) or (amount > own and amount + others > total.get(key, 0)):
+            found.append(LimitExcess(ROOT, QuotaLimit.TOTAL, key, others, amount, total.get(key, 0)))
+    return found
 
 
 def _least(claim: QuotaClaim) -> Amounts:

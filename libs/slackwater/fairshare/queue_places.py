@@ -18,10 +18,11 @@ def queue_places(
     blocks: Callable[[QuotaClaim], bool],
     reasons: Mapping[str, WaitReason],
     reserved: Collection[str],
+    beyond_pool: Mapping[str, Sequence[LimitExcess]],
 ) -> list[QueuePlace]:
     """Returns the places by quota and position, given what has been decided of some of the claims.
 
-    `waiting` is in order.
+    `waiting` is in order; `beyond_pool` has what the pool is too small for.
     """
     found: list[QueuePlace] = []
     for quota, queue in sorted(waiting.items()):
@@ -30,7 +31,9 @@ def queue_places(
         for position, claim in enumerate(queue, 1):
             excesses: Sequence[LimitExcess] = ()
             reason = reasons.get(claim.id)
-            if blocked and reason is None:
+            if claim.id in beyond_pool:
+                reason, excesses = WaitReason.BEYOND_POOL, beyond_pool[claim.id]
+            elif blocked and reason is None:
                 reason = WaitReason.BEHIND
             else:
                 excesses, computed = _obstacles(state, claim)

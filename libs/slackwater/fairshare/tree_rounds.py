@@ -13,6 +13,7 @@ from slackwater.fairshare.arbitration_plan import (
     ClaimReclaim,
     QueuePlace,
     WaitReason,
+    may_borrow_s,
 )
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claim_intake import ClaimIntake
@@ -26,8 +27,6 @@ from slackwater.fairshare.tree_state import TreeState
 from slackwater.fairshare.turn_order import TurnOrder
 from slackwater.fairshare.victims import choose, in_reclaim_order, newest_first, undo
 from slackwater.fairshare.waiting_queue import QueueCursor, Shape, shape_of
-
-MOST_DOUBLINGS = 6
 
 
 class TreeRounds:
@@ -45,6 +44,7 @@ class TreeRounds:
         over_since_s: Mapping[str, float],
         evictions_allowed: int | None,
         granted: Collection[str] | None = None,
+        refused: Collection[str] | None = None,
     ) -> None:
         self._layout = layout
         self._index = index
@@ -53,10 +53,11 @@ class TreeRounds:
         self._policies = queue_policies
         self._budget = evictions_allowed
         self._granted = granted
+        self._refused = refused
         self._intake = ClaimIntake(layout, index, total, settings.aging_s)
-        refused = [index.by_id[refusal.claim] for refusal in self._intake.refusals]
+        never = [index.by_id[refusal.claim] for refusal in self._intake.refusals]
         aside = self._intake.set_aside()
-        self._state = TreeState(layout, index, total, [*refused, *aside])
+        self._state = TreeState(layout, index, total, [*never, *aside])
         self._queues = self._intake.queues
         self._over_since = self._clocks(over_since_s)
         self._admissions: list[ClaimAdmission] = []
@@ -66,7 +67,7 @@ class TreeRounds:
         self._reserved: set[str] = set()
         self._kept: set[str] = set()
         """Claims that what is free is kept for; they are not tried again."""
-        self._reasons: dict[str, WaitReason] = {claim.id: WaitReason.BEYOND_POOL for claim in aside}
+        self._reasons: dict[str, WaitReason] = {}
         self._draining: QuotaClaim | None = None
         self._victims: set[str] = set()
         self._candidates: dict[bool, list[QuotaClaim]] = {}
@@ -90,6 +91,7 @@ class TreeRounds:
                 blocks=self._blocks,
                 reasons=self._reasons,
                 reserved=self._reserved,
+                beyond_pool=self._intake.excesses,
             )
         return ArbitrationPlan(
             admissions=self._admissions,
@@ -227,7 +229,7 @@ class TreeRounds:
         return all(amount <= runtime.get(resource, amount) for resource, amount in claim.request.items())
 
     def _backs_off(self, claim: QuotaClaim) -> bool:
-        return self._now_s < claim.submitted_s + borrow_backoff_s(claim, self._settings)
+        return self._now_s < may_borrow_s(claim, self._settings)
 
     def _serve_draining(self) -> None:
         """Keeps what becomes free for the head that has waited longest, if that can be enough one day."""
@@ -273,7 +275,7 @@ class TreeRounds:
             return
         victims = choose(state, self._reclaimable(due=True), missing, bounded_by_runtime=True, all_or_none=False) or []
         for victim in victims:
-            if not self._may_order([victim], ReclaimReason.POOL_SHRUNK, None, _by_resource(lacking)):
+            if self._order([victim], ReclaimReason.POOL_SHRUNK, None, _by_resource(lacking)) is not None:
                 undo(state, [victim])
 
     def _reclaim_for_entitled(self) -> None:
@@ -337,9 +339,10 @@ class TreeRounds:
         if victims is None:
             later = due_only and any(not self._is_due(quota) for quota in self._over_since)
             return WaitReason.DELAY if later else WaitReason.CAPACITY
-        if not self._may_order(victims, reason, claim, _by_resource(lacking)):
+        held = self._order(victims, reason, claim, _by_resource(lacking))
+        if held is not None:
             undo(state, victims)
-            return WaitReason.BUDGET
+            return held
         self._keep(claim, WaitReason.RECLAIMING, reserved=True)
         return WaitReason.RECLAIMING
 
@@ -389,29 +392,31 @@ class TreeRounds:
         victims = choose(state, order, missing, bounded_by_runtime=False)
         if not victims:
             return
-        if not self._may_order(victims, ReclaimReason.HIGHER_PRIORITY, claim, _by_resource(lacking)):
+        held = self._order(victims, ReclaimReason.HIGHER_PRIORITY, claim, _by_resource(lacking))
+        if held is not None:
             undo(state, victims)
-            self._reasons[claim.id] = WaitReason.BUDGET
+            self._reasons[claim.id] = held
             return
         self._keep(claim, WaitReason.RECLAIMING, reserved=True)
 
-    def _may_order(
+    def _order(
         self, victims: Sequence[QuotaClaim], reason: ReclaimReason, claim: QuotaClaim | None, needed: Amounts
-    ) -> bool:
-        """Orders the victims to end; returns False, and orders none, where fewer may be evicted now."""
+    ) -> WaitReason | None:
+        """Orders the victims to end; orders none, and returns why, where fewer may be evicted now."""
         if self._budget is not None and len(victims) > self._budget:
-            return False
+            return WaitReason.BUDGET
         orders = [self._reclaim_of(victim, reason, claim, needed) for victim in victims]
         if self._granted is not None:
             lacking = {each.id for each in victims if each.started_s is not None and each.id not in self._granted}
             if lacking:
                 self._ungranted += orders
-                return False
+                is_open = self._refused is not None and lacking.isdisjoint(self._refused)
+                return WaitReason.LEAVE if is_open else WaitReason.BUDGET
         if self._budget is not None:
             self._budget -= len(victims)
         self._victims.update(victim.id for victim in victims)
         self._reclaims += orders
-        return True
+        return None
 
     def _reclaim_of(
         self, victim: QuotaClaim, reason: ReclaimReason, claim: QuotaClaim | None, needed: Amounts
@@ -429,11 +434,6 @@ class TreeRounds:
             runtime=self._state.runtime[victim.quota],
             needed=needed,
         )
-
-
-def borrow_backoff_s(claim: QuotaClaim, settings: ArbitrationSettings) -> float:
-    """Returns how long after its submission a claim may borrow; 0 for a workload that was never reclaimed."""
-    return settings.borrow_backoff_s * 2 ** min(claim.reclaims - 1, MOST_DOUBLINGS) if claim.reclaims > 0 else 0.0
 
 
 def _by_resource(lacking: Sequence[LimitExcess]) -> Amounts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
@@ -13,8 +13,8 @@ from slackwater.resources.selectors import LabelSelector
 
 Pod = Mapping[str, Any]
 OWN_DOMAIN: Final = "slackwater.io"
-SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "slackwater")
-"""Namespaces whose pods no profile changes."""
+SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "slackwater", "slackwater-node")
+"""Namespaces whose pods no profile changes: those of Kubernetes and its own."""
 CONTAINERS: Final = ("initContainers", "containers")
 AMOUNTS: Final = ("cpu", "memory")
 _SUFFIXES: Final = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3")} | {
@@ -24,12 +24,18 @@ _SUFFIXES: Final = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e
 }
 
 
-def selects(profile: ClusterColocationProfile, pod: Pod, namespace: str, namespace_labels: Mapping[str, str]) -> bool:
-    """Whether a profile changes a pod that is created in a namespace."""
+def selects(
+    profile: ClusterColocationProfile,
+    pod: Pod,
+    namespace: str,
+    namespace_labels: Mapping[str, str],
+    excluded: Collection[str] = SYSTEM_NAMESPACES,
+) -> bool:
+    """Whether a profile changes a pod that is created in a namespace. Those of the `excluded` namespaces stay."""
     spec = profile.spec
     labels = (pod.get("metadata") or {}).get("labels") or {}
     return (
-        namespace not in SYSTEM_NAMESPACES
+        namespace not in excluded
         and _matches(spec.selector, labels)
         and _matches(spec.namespace_selector, namespace_labels)
         and is_drawn(workload_key(pod), spec.probability)
@@ -41,11 +47,15 @@ def _matches(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 
 
 def mutate_all(
-    pod: Pod, profiles: Iterable[ClusterColocationProfile], namespace: str, namespace_labels: Mapping[str, str]
+    pod: Pod,
+    profiles: Iterable[ClusterColocationProfile],
+    namespace: str,
+    namespace_labels: Mapping[str, str],
+    excluded: Collection[str] = SYSTEM_NAMESPACES,
 ) -> Pod:
     """The pod after all profiles that select it, in the order of their names; each sees what the former made."""
     for profile in sorted(profiles, key=lambda profile: profile.name):
-        if selects(profile, pod, namespace, namespace_labels):
+        if selects(profile, pod, namespace, namespace_labels, excluded):
             pod = mutate(pod, profile)
     return pod
 

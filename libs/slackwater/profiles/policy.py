@@ -6,7 +6,7 @@ policies in any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from slackwater.model.tiers import Tier
@@ -18,11 +18,26 @@ from slackwater.resources.selectors import LabelSelector
 
 API: Final = "admissionregistration.k8s.io/v1"
 NAME: Final = "profiles.slackwater.io"
-_LABELS: Final = {"app.kubernetes.io/name": "slackwater", "app.kubernetes.io/part-of": "slackwater"}
+LABELS: Final = {"app.kubernetes.io/name": "slackwater", "app.kubernetes.io/part-of": "slackwater"}
+POD_CREATION: Final[Mapping[str, Any]] = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE"],
+    "resources": ["pods"],
+}
 
 
-def mutation_objects(profiles: Iterable[ClusterColocationProfile]) -> list[dict[str, Any]]:
-    """The policy of all profiles and its binding; none without profiles that change something."""
+def excluding(namespaces: Collection[str]) -> dict[str, Any]:
+    """A selector of all other namespaces."""
+    excluded = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(namespaces)}
+    return {"matchExpressions": [excluded]}
+
+
+def mutation_objects(
+    profiles: Iterable[ClusterColocationProfile], excluded: Collection[str] = SYSTEM_NAMESPACES
+) -> list[dict[str, Any]]:
+    """The policy of all profiles and its binding; none without profiles that change something. Pods of the `excluded`
+    namespaces stay."""
     mutations = [
         {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
         for profile in sorted(profiles, key=lambda profile: profile.name)
@@ -30,27 +45,22 @@ def mutation_objects(profiles: Iterable[ClusterColocationProfile]) -> list[dict[
     ]
     if not mutations:
         return []
-    excluded = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(SYSTEM_NAMESPACES)}
-    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     return [
         {
             "apiVersion": API,
             "kind": "MutatingAdmissionPolicy",
-            "metadata": {"name": NAME, "labels": _LABELS},
+            "metadata": {"name": NAME, "labels": LABELS},
             "spec": {
                 "failurePolicy": "Ignore",
                 "reinvocationPolicy": "Never",
-                "matchConstraints": {
-                    "namespaceSelector": {"matchExpressions": [excluded]},
-                    "resourceRules": [pods],
-                },
+                "matchConstraints": {"namespaceSelector": excluding(excluded), "resourceRules": [POD_CREATION]},
                 "mutations": mutations,
             },
         },
         {
             "apiVersion": API,
             "kind": "MutatingAdmissionPolicyBinding",
-            "metadata": {"name": NAME, "labels": _LABELS},
+            "metadata": {"name": NAME, "labels": LABELS},
             "spec": {"policyName": NAME},
         },
     ]

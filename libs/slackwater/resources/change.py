@@ -11,6 +11,7 @@ from slackwater.resources.history import ResourceHistory, history_of
 from slackwater.resources.hooks import Hooks, InForce, R, V
 from slackwater.resources.in_force import ResourcesInForce, read_row
 from slackwater.resources.kind import Kind, Unique
+from slackwater.resources.names import CLUSTER_AUTHOR
 from slackwater.resources.store import ResourceStore, StoredResource, refuse_stale, row_of, with_row
 
 
@@ -124,7 +125,11 @@ class ChangeResources(Generic[R, V]):
 
     async def delete(self, name: str, *, by: str = "", generation: int = 0, dry_run: bool = False) -> Change[R, V]:
         """Delete a document. Raises NotFound, and Conflict for the parent or another generation than the stored one (0:
-        any)."""
+        any).
+
+        The parent is always there. Where a cluster is the source of documents its resource may go: then the parent is
+        what the settings make again. Raises InvalidInput if another document could not be used with it.
+        """
         prepared = await self.hooks.prepare()
         async with self._store.changing() as transaction:
             rows = await transaction.read_all()
@@ -132,14 +137,17 @@ class ChangeResources(Generic[R, V]):
             if present.document is None:
                 raise self._not_found(name)
             refuse_stale(generation, present)
-            self._refuse_parent(name)
-            gone = StoredResource(name, present.generation + 1, None, deleted_by=by)
-            would = self.in_force.as_if(with_row(rows, gone))
+            first = self._first_of(name, by)
+            if first is not None:
+                self.in_force.check(first, rows)
+                first = first.with_generation(present.generation + 1)
+            after = StoredResource(name, present.generation + 1, first.stored() if first else None, deleted_by=by)
+            would = self.in_force.as_if(with_row(rows, after))
             self.hooks.validate_together([name], self.in_force.now, would, prepared)
             if dry_run:
-                return Change(None, present.document, would)
-            await transaction.save(gone)
-        return Change(None, present.document, warning=await self._try_to_follow())
+                return Change(first, present.document, would)
+            await transaction.save(after)
+        return Change(first, present.document, warning=await self._try_to_follow())
 
     async def _try_to_follow(self) -> str:
         """A warning if that fails: what is stored stays stored, so an error would be wrong."""
@@ -202,12 +210,18 @@ class ChangeResources(Generic[R, V]):
             return None
         return getattr(document, unique.attribute)
 
-    def _refuse_parent(self, name: str) -> None:
+    def _first_of(self, name: str, by: str) -> R | None:
+        """What takes the place of a deleted document: of the parent what the settings make, of others nothing. Raises
+        Conflict for a parent that stays."""
         if self.kind.parent and name == self.kind.parent:
+            first = self.hooks.first() if by == CLUSTER_AUTHOR else None
+            if first is not None:
+                return first
             raise Conflict(
                 f"{self.kind.noun} {name} cannot be deleted: {self.kind.parent_remedy}",
                 code=self.kind.code("needed"),
             )
+        return None
 
     def _not_found(self, name: str) -> NotFound | Unavailable:
         if self.kind.parent and name == self.kind.parent:

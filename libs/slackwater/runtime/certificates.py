@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ssl
+import tempfile
 from pathlib import Path
+from typing import Protocol
 
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.settings import HttpSettings
@@ -55,6 +57,39 @@ class CertificateFiles:
     def version(self) -> tuple[int, ...]:
         """Returns a value that changes whenever a file changes."""
         return tuple(_changed_at(file) for file in (self.certificate, self.key, self.client_ca) if file is not None)
+
+
+class Tls(Protocol):
+    """What a listener needs: `refresh` is called every few seconds."""
+
+    @property
+    def context(self) -> ssl.SSLContext: ...
+
+    def refresh(self) -> None: ...
+
+
+class PemTls:
+    """A TLS context of a certificate that is no file. `use` may be called while the listener runs:
+    open connections keep their certificate, new ones get the newest.
+    """
+
+    def __init__(self) -> None:
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+
+    def use(self, certificate: str, key: str) -> None:
+        """Load texts in PEM. Raises Misconfigured if they do not match; then the former stay."""
+        with tempfile.TemporaryDirectory() as folder:  # the ssl module reads files only
+            files = Path(folder) / "tls.crt", Path(folder) / "tls.key"
+            for file, text in zip(files, (certificate, key), strict=True):
+                file.write_text(text, encoding="ascii")
+            try:
+                ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(*files)
+                self.context.load_cert_chain(*files)
+            except OSError as error:
+                raise Misconfigured(f"TLS: the certificate cannot be used: {error}", field="tls") from None
+
+    def refresh(self) -> None:
+        """Nothing: `use` is called for a new certificate."""
 
 
 class ServerTls:

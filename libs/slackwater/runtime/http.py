@@ -11,11 +11,12 @@ from contextlib import contextmanager
 import anyio
 import uvicorn
 from fastapi import APIRouter, FastAPI
+from starlette.types import ASGIApp
 
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.authentication import Authenticator
 from slackwater.runtime.body_limit import BodyLimit, BodyTooLarge, too_large
-from slackwater.runtime.certificates import ServerTls
+from slackwater.runtime.certificates import ServerTls, Tls
 from slackwater.runtime.certified_http import CertifiedHttp
 from slackwater.runtime.description import description_router
 from slackwater.runtime.head_method import HeadMethod
@@ -92,14 +93,16 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """Listens on creation (so its address is known), and answers while `run` runs."""
 
-    def __init__(self, settings: HttpSettings) -> None:
-        settings.refuse_if_open_to_all()
-        self._tls = ServerTls(settings) if settings.wants_tls else None
+    def __init__(self, settings: HttpSettings, tls: Tls | None = None) -> None:
+        """With `tls` the listener is open to all that reach it: its application must need no role."""
+        if tls is None:
+            settings.refuse_if_open_to_all()
+        self._tls = tls or (ServerTls(settings) if settings.wants_tls else None)
         self._socket = _listen(settings)
-        self.url = _url_of(self._socket, tls=settings.tls)
+        self.url = _url_of(self._socket, tls=self._tls is not None)
         """URL for a browser; fixed even if the kernel chose the port."""
 
-    async def run(self, app: FastAPI, started: Callable[[], None] = lambda: None) -> None:
+    async def run(self, app: ASGIApp, started: Callable[[], None] = lambda: None) -> None:
         """Serve until cancelled; open connections are closed and every request's task is ended."""
         tls = self._tls
         server = _Server(

@@ -15,7 +15,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from slackwater.apiserver.port import BudgetRefused, FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
+from slackwater.apiserver.answers import answered
+from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
+from slackwater.apiserver.port import (
+    BudgetRefused,
+    FieldsOwned,
+    KindNotServed,
+    Page,
+    VersionExpired,
+    WatchChange,
+    WatchEvent,
+)
 from slackwater.apiserver.records import (
     FIELD_MANAGER,
     PODS,
@@ -54,6 +64,8 @@ class MemoryApiServer:
     is_down: bool = False
     forbidden: set[str] = field(default_factory=set)
     """Plurals that may neither be listed nor watched."""
+    unserved: set[str] = field(default_factory=set)
+    """Plurals that this version of the server does not have."""
     patches: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """Every apply that was carried out: node, and quantities by name."""
     applied: list[tuple[str, str]] = field(default_factory=list)
@@ -89,6 +101,7 @@ class MemoryApiServer:
         self._refuse_if_down(kind)
         self.watches += 1
         cuts, position = self._cuts, int(version)
+        yield answered(version)
         while True:
             if position < self._oldest:
                 raise VersionExpired(f"version {version} is too old")
@@ -209,6 +222,27 @@ class MemoryApiServer:
         self.applied.append((f"{kind.plural}/status", key))
         return kind.parse(changed)
 
+    async def serves(self, kind: WatchedKind[T]) -> bool:
+        self._refuse_if_down()
+        return kind.plural not in self.unserved
+
+    async def read_object(self, kind: WatchedKind[T], key: str) -> T | None:
+        self._refuse_if_down(kind)
+        known = self._objects.get(kind.plural, {}).get(key)
+        return None if known is None else kind.parse(known)
+
+    async def write_secret(self, secret: SecretRecord, data: Mapping[str, str]) -> SecretRecord:
+        self._refuse_if_down(SECRETS)
+        known = self._objects.get(SECRETS.plural, {}).get(secret.key)
+        if known is None:
+            raise NotFound(f"secrets {secret.key} not found")
+        if known["metadata"]["resourceVersion"] != secret.version:
+            raise Conflict(f"secret {secret.key} has been modified")
+        merged = {**known.get("data", {}), **secret_patch(secret, data)["data"]}
+        changed = {**known, "data": {name: value for name, value in merged.items() if value is not None}}
+        self._write(SECRETS.plural, secret.key, changed)
+        return parse_secret(changed)
+
     async def delete_object(self, kind: WatchedKind[T], key: str, uid: str) -> None:
         self._refuse_if_down(kind)
         known = self._objects.get(kind.plural, {}).get(key)
@@ -322,6 +356,8 @@ class MemoryApiServer:
     def _refuse_if_down(self, kind: WatchedKind[Any] | None = None) -> None:
         if self.is_down:
             raise Unavailable("the API server does not answer")
+        if kind is not None and kind.plural in self.unserved:
+            raise KindNotServed(f"the cluster does not serve {kind.plural}")
         if kind is not None and kind.plural in self.forbidden:
             raise Misconfigured(f"{kind.plural} is forbidden")
 

@@ -6,7 +6,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -121,6 +121,36 @@ class AdmitResponse(_message.Message):
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     claim: Claim
     def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ...) -> None: ...
+
+class AdmitManyRequest(_message.Message):
+    __slots__ = ("claims",)
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    claims: _containers.RepeatedCompositeFieldContainer[AdmitRequest]
+    def __init__(self, claims: _Optional[_Iterable[_Union[AdmitRequest, _Mapping]]] = ...) -> None: ...
+
+class AdmitManyResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[AdmitResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[AdmitResult, _Mapping]]] = ...) -> None: ...
+
+class AdmitResult(_message.Message):
+    __slots__ = ("claim", "error")
+    CLAIM_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    claim: Claim
+    error: AdmitError
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., error: _Optional[_Union[AdmitError, _Mapping]] = ...) -> None: ...
+
+class AdmitError(_message.Message):
+    __slots__ = ("code", "message", "field")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    field: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., field: _Optional[str] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
     __slots__ = ("quota", "id", "dry_run")

@@ -28,7 +28,7 @@ if _version_not_supported:
 class QuotaServiceStub:
     """Claims on quotas for platforms (a scheduler, a batch system, a CI runner).
 
-    Admit and Release need a token of role operator, Watch one of role viewer, as ColocationService explains.
+    Admit, AdmitMany and Release need a token of role operator, Watch one of role viewer, as ColocationService explains.
     """
 
     def __init__(self, channel):
@@ -41,6 +41,11 @@ class QuotaServiceStub:
                 '/slackwater.v1.QuotaService/Admit',
                 request_serializer=slackwater_dot_v1_dot_quota__service__pb2.AdmitRequest.SerializeToString,
                 response_deserializer=slackwater_dot_v1_dot_quota__service__pb2.AdmitResponse.FromString,
+                _registered_method=True)
+        self.AdmitMany = channel.unary_unary(
+                '/slackwater.v1.QuotaService/AdmitMany',
+                request_serializer=slackwater_dot_v1_dot_quota__service__pb2.AdmitManyRequest.SerializeToString,
+                response_deserializer=slackwater_dot_v1_dot_quota__service__pb2.AdmitManyResponse.FromString,
                 _registered_method=True)
         self.Release = channel.unary_unary(
                 '/slackwater.v1.QuotaService/Release',
@@ -57,12 +62,20 @@ class QuotaServiceStub:
 class QuotaServiceServicer:
     """Claims on quotas for platforms (a scheduler, a batch system, a CI runner).
 
-    Admit and Release need a token of role operator, Watch one of role viewer, as ColocationService explains.
+    Admit, AdmitMany and Release need a token of role operator, Watch one of role viewer, as ColocationService explains.
     """
 
     def Admit(self, request, context):
         """Asks for resources. The answer is admitted, queued with a position, or refused with the reason. The same claim again
         changes nothing, so a caller that got no answer repeats the call.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AdmitMany(self, request, context):
+        """Asks for many claims of any quotas at once, which costs far less than a call each. Answered when all are stored; each
+        is decided about by itself, as by Admit. A caller that got no answer repeats the call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -91,6 +104,11 @@ def add_QuotaServiceServicer_to_server(servicer, server):
                     request_deserializer=slackwater_dot_v1_dot_quota__service__pb2.AdmitRequest.FromString,
                     response_serializer=slackwater_dot_v1_dot_quota__service__pb2.AdmitResponse.SerializeToString,
             ),
+            'AdmitMany': grpc.unary_unary_rpc_method_handler(
+                    servicer.AdmitMany,
+                    request_deserializer=slackwater_dot_v1_dot_quota__service__pb2.AdmitManyRequest.FromString,
+                    response_serializer=slackwater_dot_v1_dot_quota__service__pb2.AdmitManyResponse.SerializeToString,
+            ),
             'Release': grpc.unary_unary_rpc_method_handler(
                     servicer.Release,
                     request_deserializer=slackwater_dot_v1_dot_quota__service__pb2.ReleaseRequest.FromString,
@@ -112,7 +130,7 @@ def add_QuotaServiceServicer_to_server(servicer, server):
 class QuotaService:
     """Claims on quotas for platforms (a scheduler, a batch system, a CI runner).
 
-    Admit and Release need a token of role operator, Watch one of role viewer, as ColocationService explains.
+    Admit, AdmitMany and Release need a token of role operator, Watch one of role viewer, as ColocationService explains.
     """
 
     @staticmethod
@@ -132,6 +150,33 @@ class QuotaService:
             '/slackwater.v1.QuotaService/Admit',
             slackwater_dot_v1_dot_quota__service__pb2.AdmitRequest.SerializeToString,
             slackwater_dot_v1_dot_quota__service__pb2.AdmitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AdmitMany(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/slackwater.v1.QuotaService/AdmitMany',
+            slackwater_dot_v1_dot_quota__service__pb2.AdmitManyRequest.SerializeToString,
+            slackwater_dot_v1_dot_quota__service__pb2.AdmitManyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -141,8 +141,7 @@ def _nodes(seen: ClusterSnapshot) -> Sequence[Finding]:
 def _admission(seen: ClusterSnapshot) -> Sequence[Finding]:
     if "mutating" in seen.policies:
         return [Finding("admission", Level.OK, "profiles apply as a MutatingAdmissionPolicy")]
-    advice = "profiles have no effect; set SLACKWATER_KUBERNETES_PROFILES=false, or upgrade the cluster"
-    return [Finding("admission", Level.WARN, "MutatingAdmissionPolicy v1 is not served", advice)]
+    return [Finding("admission", Level.OK, "MutatingAdmissionPolicy v1 is not served: profiles apply as a webhook")]
 
 
 def _rights(seen: ClusterSnapshot) -> Sequence[Finding]:

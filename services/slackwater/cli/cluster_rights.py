@@ -8,15 +8,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ClusterRight:
-    """Verbs on one resource, and why. `resource` may name a subresource; the group of core objects is empty."""
+    """Verbs on one resource, and why. `resource` may name a subresource; the group of core objects is empty.
+
+    `name`: only of this object; `is_namespaced`: only in the namespace of the services."""
 
     group: str
     resource: str
     verbs: tuple[str, ...]
     why: str
+    name: str = ""
+    is_namespaced: bool = False
 
     def title(self, verb: str) -> str:
-        return f"{verb} {self.resource}" + (f".{self.group}" if self.group else "")
+        return (
+            f"{verb} {self.resource}"
+            + (f".{self.group}" if self.group else "")
+            + (f" {self.name}" if self.name else "")
+        )
 
 
 _READ = ("list", "watch")
@@ -51,6 +59,21 @@ SERVICE_RIGHTS: Sequence[ClusterRight] = (
         )
         for name in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
     ),
+    ClusterRight(
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        ("get", "create", "patch", "delete"),
+        "profiles, as a webhook where that policy is not served",
+        name="profiles.slackwater.io",
+    ),
+    ClusterRight(
+        "",
+        "secrets",
+        ("get", "patch"),
+        "the certificates of the webhook",
+        name="kubernetes-webhook",
+        is_namespaced=True,
+    ),
 )
 """Of the service kubernetes, as deploy/kubernetes/adapter/rights.yaml grants them: a test compares."""
 
@@ -75,6 +98,8 @@ INSTALL_RIGHTS: Sequence[ClusterRight] = tuple(
         ("apiextensions.k8s.io", "customresourcedefinitions", "the kinds of documents"),
         ("rbac.authorization.k8s.io", "clusterroles", "viewer, operator, admin, and the service kubernetes"),
         ("rbac.authorization.k8s.io", "clusterrolebindings", "of the service kubernetes"),
+        ("rbac.authorization.k8s.io", "roles", "of the service kubernetes: one Secret"),
+        ("rbac.authorization.k8s.io", "rolebindings", "the same"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies", "what a schema cannot refuse"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings", "the same"),
     )

@@ -37,7 +37,7 @@ ADMISSION: Final = "apis/admissionregistration.k8s.io/v1"
 NAMESPACED: Final = frozenset(
     {
         *("services", "serviceaccounts", "secrets", "persistentvolumeclaims", "deployments", "statefulsets"),
-        *("daemonsets", "jobs", "cronjobs", "poddisruptionbudgets", "networkpolicies"),
+        *("daemonsets", "jobs", "cronjobs", "poddisruptionbudgets", "networkpolicies", "roles", "rolebindings"),
     }
 )
 
@@ -157,8 +157,10 @@ async def _missing(
     async def lacks(right: ClusterRight, verb: str) -> str:
         resource, _, subresource = right.resource.partition("/")
         attributes = {"group": right.group, "resource": resource, "verb": verb, "subresource": subresource}
-        if right.resource in NAMESPACED and not user:
+        if (right.resource in NAMESPACED and not user) or right.is_namespaced:
             attributes["namespace"] = namespace
+        if right.name:
+            attributes["name"] = right.name
         kind = "SubjectAccessReview" if user else "SelfSubjectAccessReview"
         spec = {"resourceAttributes": attributes, **({"user": user} if user else {})}
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}

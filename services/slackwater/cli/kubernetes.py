@@ -27,7 +27,7 @@ def command(
         float, typer.Option(min=0, max=600, help="Check after so long that nothing writes again.")
     ] = 3.0,
 ) -> None:
-    """Withdraw lent resources and cordons from all nodes, and delete the policy of profiles: the cluster is as it was.
+    """Withdraw lent resources and cordons from all nodes, and delete what applies profiles: the cluster is as it was.
 
     Needs only the API server. Stop the service kubernetes first: exit status 1 if something is written again.
 

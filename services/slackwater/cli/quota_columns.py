@@ -11,6 +11,7 @@ from slackwater.model.quantities import format_cpu, format_memory
 
 SHOWN_RESOURCES = 3
 """In a cell; `get -o yaml` has all."""
+SHOWN_RECLAIMS = 10
 
 
 def minimum(quota: Item) -> str:
@@ -159,6 +160,20 @@ def why_lines(answer: Item) -> Iterator[str]:
             if each[key]:
                 others = ", ".join(f"{quota} {text(amount)}" for quota, amount in sorted(each[key].items()))
                 yield f"  {title} {others}"
+    yield from _next_reclaims(answer.get("next_reclaims") or ())  # a server of an older version has none
+
+
+def _next_reclaims(claims: Sequence[Item]) -> Iterator[str]:
+    if claims:
+        yield ""
+        yield "reclaimed next, as far as a lender asks:"
+    for claim in claims[:SHOWN_RECLAIMS]:
+        workload = f" ({claim['workload']})" if claim["workload"] else ""
+        yield f"  claim {claim['claim']} of {claim['quota']}{workload}, priority {claim['priority']}: " + amounts_text(
+            claim["amounts"]
+        )
+    if len(claims) > SHOWN_RECLAIMS:
+        yield f"  and {len(claims) - SHOWN_RECLAIMS} more: GET /v1/quotas/{{quota}}/reclaims"
 
 
 def claim_why_lines(answer: Item) -> Iterator[str]:

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from slackwater.bus.admin.permissions import BACKUP, RESTORE, PartSubjects, accounts_config, agent_user, users_of
 from slackwater.bus.admin.streams import load
-from slackwater.cli.authority import Authority
 from slackwater.cli.broker import SERVER, Certificates, registry
 from slackwater.resources.names import CLUSTER_AUTHOR
+from slackwater.runtime.authority import Authority
 from slackwater.runtime.roles import Role
 from slackwater.runtime.tokens import digest_of
 from slackwater.store.names import service_dsn

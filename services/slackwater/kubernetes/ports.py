@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.envelope import Event
 from slackwater.kubernetes.domain.document_plan import LedgerEntry
 from slackwater.kubernetes.domain.eviction_plan import TrackedEviction
+from slackwater.kubernetes.domain.webhook_certificates import CertificatePair
 from slackwater.resources.kind import Kind
 
 
@@ -118,7 +120,8 @@ class DocumentApi(Protocol):
         ...
 
     async def delete(self, kind: Kind, name: str) -> None:
-        """Delete a document. Raises NotFound, and Conflict for one that is always there."""
+        """Delete a document. One that is always there becomes what the service's settings make. Raises NotFound,
+        InvalidInput if others could not be used without it, and Conflict from a service of an older version."""
         ...
 
 
@@ -147,4 +150,33 @@ class DocumentMeter(Protocol):
 
     def status_written(self, kind: str) -> None:
         """The status of a resource was written."""
+        ...
+
+
+class PairIssuer(Protocol):
+    """Makes certificates of the webhook."""
+
+    async def issue(self, hosts: Sequence[str], issued_at: datetime, lifetime: timedelta) -> CertificatePair:
+        """A new pair for these host names. Raises Misconfigured if it cannot be made."""
+        ...
+
+
+class WebhookListener(Protocol):
+    """Serves the webhook."""
+
+    async def use(self, certificate: str, key: str) -> None:
+        """Serve this certificate from now on; the first call begins to listen. Raises Misconfigured if it cannot be
+        used, or the address is taken."""
+        ...
+
+
+class AdmissionMeter(Protocol):
+    """What operators watch of the webhook."""
+
+    def reviewed(self, result: str) -> None:
+        """A pod was reviewed: `changed`, `unchanged`, or `failed` (it passed as it was)."""
+        ...
+
+    def expires_in(self, seconds: float) -> None:
+        """Time until the served certificate expires."""
         ...

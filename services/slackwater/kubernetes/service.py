@@ -20,17 +20,28 @@ from slackwater.kubernetes.adapters.document_rows import KeyedDocumentLedger
 from slackwater.kubernetes.adapters.eviction_rows import KeyedEvictionStore
 from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
 from slackwater.kubernetes.adapters.http_documents import HttpDocuments
-from slackwater.kubernetes.adapters.metrics import CordonMetrics, DocumentMetrics, EvictionMetrics, KubernetesMetrics
+from slackwater.kubernetes.adapters.metrics import (
+    AdmissionMetrics,
+    CordonMetrics,
+    DocumentMetrics,
+    EvictionMetrics,
+    KubernetesMetrics,
+)
+from slackwater.kubernetes.adapters.openssl_pairs import OpensslPairs
 from slackwater.kubernetes.edge.bus_watch import BusWatch
 from slackwater.kubernetes.edge.checks import documents_check, inventory_check, refused_check
+from slackwater.kubernetes.edge.webhook import Webhook
 from slackwater.kubernetes.ports import DocumentApi
 from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.kubernetes.usecases.apply_profiles import ApplyProfiles
 from slackwater.kubernetes.usecases.carry_out_evictions import CarryOutEvictions
+from slackwater.kubernetes.usecases.choose_admission import ChooseAdmission, ProfileMode
 from slackwater.kubernetes.usecases.follow_documents import FollowDocuments
 from slackwater.kubernetes.usecases.intents_read import IntentsRead
+from slackwater.kubernetes.usecases.keep_certificate import KeepCertificate
 from slackwater.kubernetes.usecases.offers_read import OffersRead
 from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS, ResourcesRead
+from slackwater.kubernetes.usecases.review_pods import ReviewPods
 from slackwater.kubernetes.usecases.write_cordons import WriteCordons
 from slackwater.kubernetes.usecases.write_status import WriteStatus
 from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE
@@ -38,6 +49,7 @@ from slackwater.runtime.loops import Repeat
 from slackwater.runtime.ownership import Lease
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Loop, Replica, ReplicatedService
+from slackwater.runtime.service import Check
 from slackwater.telemetry.metrics import process_meters
 
 COUNT_SECONDS = 10.0
@@ -92,6 +104,77 @@ class EnsuranceParts:
         self.cordons = WriteCordons(server, inventory, clock, CordonMetrics(meters), settings.cordons, owned, cordoning)
 
 
+class AdmissionParts:
+    """What changes new pods by profiles: the API server's policy, or the webhook."""
+
+    def __init__(
+        self,
+        settings: KubernetesSettings,
+        replica: Replica,
+        server: ApiServer,
+        inventory: Inventory,
+        resources: ResourcesRead,
+        changed: asyncio.Event,
+        on_refusal: Callable[[], None],
+    ) -> None:
+        clock, owned, meter = replica.clock, replica.partitions.working, AdmissionMetrics(process_meters())
+        address, excluded = settings.address(), settings.excluded()
+        self.choice = ChooseAdmission(server, settings.profiles, clock, changed.set)
+        self.profiles = profiles = ApplyProfiles(
+            server,
+            resources,
+            clock,
+            owned,
+            changed,
+            on_refusal,
+            self.choice,
+            address,
+            excluded,
+            lambda: self.certificate.bundle,
+        )
+        self.review = ReviewPods(inventory, profiles.profiles, clock, meter, excluded)
+        self.webhook = Webhook(settings, self.review)
+        self.certificate = KeepCertificate(
+            server,
+            self.choice,
+            OpensslPairs(),
+            self.webhook,
+            clock,
+            meter,
+            owned,
+            address,
+            settings.certificates(),
+            changed.set,
+            profiles.trusted_since,
+        )
+        self.loops: Mapping[str, Loop] = {
+            "profiles": profiles,
+            "admission": self.choice,
+            "certificate": self.certificate,
+            "webhook": self.webhook,
+        }
+
+    def follower(self, reader: KindFollower[Any]) -> Loop:
+        """The loop that follows a kind: policies only where they are served."""
+        if reader.kind not in POLICY_KINDS:
+            return reader
+
+        async def follow() -> None:
+            await self.choice.wait_for_policies()
+            await reader()
+
+        return follow
+
+    def check(self) -> Check:
+        """Without its certificate a replica gets no reviews: it is not ready."""
+        serves = self.choice.chosen is ProfileMode.WEBHOOK
+        return Check(
+            "kubernetes-webhook",
+            not (serves and self.certificate.problem),
+            self.certificate.problem if serves else "",
+        )
+
+
 class ResourceParts:
     """What reads custom resources and admission policies, and the loops that follow them."""
 
@@ -100,21 +183,26 @@ class ResourceParts:
         settings: KubernetesSettings,
         replica: Replica,
         server: ApiServer,
+        inventory: Inventory,
         meter: KubernetesMetrics,
         documents: DocumentApi | None,
     ) -> None:
         clock, owned = replica.clock, replica.partitions.working
         self._following, self._applying = asyncio.Event(), asyncio.Event()
         self.resources = ResourcesRead(self.notify)
-        self.profiles = ApplyProfiles(server, self.resources, clock, owned, self._applying, self._following.set)
-        watched = watched_kinds(documents=documents is not None, profiles=settings.profiles)
+        applies = settings.profiles is not ProfileMode.OFF
+        self.admission = admission = AdmissionParts(
+            settings, replica, server, inventory, self.resources, self._applying, self._following.set
+        )
+        self.profiles = admission.profiles
+        watched = watched_kinds(documents=documents is not None, profiles=applies)
         self.readers: list[KindFollower[Any]] = [
             KindFollower(server, kind, self.resources, clock, meter, settings.pace()) for kind in watched
         ]
         self.refusals: Mapping[str, str] = {}
-        self.loops: dict[str, Loop] = {reader.kind.plural: reader for reader in self.readers}
-        if settings.profiles:
-            self.loops["profiles"] = self.profiles
+        self.loops: dict[str, Loop] = {reader.kind.plural: admission.follower(reader) for reader in self.readers}
+        if applies:
+            self.loops |= admission.loops
         counts = DocumentMetrics(process_meters())  # also where nothing is followed: the page of metrics is of the code
         if documents is not None:
             following = self.loops["documents"] = FollowDocuments(
@@ -178,7 +266,7 @@ class KubernetesService(ReplicatedService):
         )
         ensured = EnsuranceParts(settings, replica, server, inventory, evicting, cordoning)
         self.evictions, self.cordons = evictions, cordons = ensured.evictions, ensured.cordons
-        self.parts = parts = ResourceParts(settings, replica, server, meter, documents)
+        self.parts = parts = ResourceParts(settings, replica, server, inventory, meter, documents)
 
         def partitions_changed() -> None:
             nodes_changed()
@@ -206,6 +294,7 @@ class KubernetesService(ReplicatedService):
                 refused_check("kubernetes-status", status.refusals),
                 refused_check("kubernetes-cordons", cordons.refusals),
                 documents_check(parts.readers, parts.refusals, parts.profiles),
+                parts.admission.check(),
             ],
             close=close,
         )

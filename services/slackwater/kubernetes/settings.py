@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.apiserver.kind_follower import FollowPace
 from slackwater.kubernetes.domain.cordon_plan import CordonEffect
 from slackwater.kubernetes.domain.eviction_plan import EvictionMode
 from slackwater.kubernetes.domain.status_plan import StatusPolicy
+from slackwater.kubernetes.domain.webhook_certificates import CertificatePolicy
+from slackwater.kubernetes.usecases.choose_admission import ProfileMode
+from slackwater.profiles.mutation import SYSTEM_NAMESPACES
+from slackwater.profiles.webhook import WebhookAddress
+
+ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 class KubernetesSettings(BaseSettings):
@@ -36,8 +44,25 @@ class KubernetesSettings(BaseSettings):
     cordons: CordonEffect = Field(
         CordonEffect.NO_SCHEDULE, description="effect of the taint of cordoned nodes; off removes what was written"
     )
-    profiles: bool = Field(
-        True, description="whether profiles of the cluster are applied as its MutatingAdmissionPolicy"
+    profiles: ProfileMode = Field(
+        ProfileMode.AUTO,
+        description="by what profiles of the cluster change pods: policy (MutatingAdmissionPolicy v1), webhook, auto"
+        " (policy where the API server serves it), off",
+    )
+    namespace: str = Field("", description="of the webhook's Service and Secret; empty: the pod's own, else slackwater")
+    webhook_host: str = Field("0.0.0.0", description="address on which the webhook listens")  # noqa: S104 - see 0128
+    webhook_port: int = Field(9443, ge=1, le=65_535, description="port on which the webhook listens")
+    webhook_url: str = Field(
+        "",
+        pattern=r"^(https://[a-z0-9.-]+(:[0-9]+)?/?)?$",
+        description="where the API server reaches the webhook if this service runs outside of the cluster, as"
+        " https://host:9443; empty: by the Service kubernetes-webhook",
+    )
+    webhook_certificate_days: float = Field(
+        90.0, gt=0, le=825, description="how long a certificate of the webhook is valid; replaced after two thirds"
+    )
+    webhook_settle_seconds: float = Field(
+        60.0, gt=0, le=3600, description="pause between the steps of a rotation, for replicas and API servers to notice"
     )
     documents_url: str = Field(
         "",
@@ -55,6 +80,35 @@ class KubernetesSettings(BaseSettings):
             writes_per_second=self.writes_per_second,
             burst=self.write_burst,
             orphan_seconds=self.orphan_seconds,
+        )
+
+    @field_validator("profiles", mode="before")
+    @classmethod
+    def _was_a_switch(cls, value: object) -> object:
+        """Until 0.1 it was true or false."""
+        return {"true": "auto", "1": "auto", "false": "off", "0": "off"}.get(str(value).lower(), value)
+
+    def own_namespace(self) -> str:
+        """The namespace of this service."""
+        if self.namespace:
+            return self.namespace
+        try:
+            return ACCOUNT_NAMESPACE.read_text(encoding="ascii").strip()
+        except OSError:
+            return "slackwater"
+
+    def address(self) -> WebhookAddress:
+        """Where the API server finds the webhook."""
+        return WebhookAddress(self.own_namespace(), self.webhook_url)
+
+    def excluded(self) -> tuple[str, ...]:
+        """The namespaces whose pods no profile changes."""
+        return tuple(dict.fromkeys((*SYSTEM_NAMESPACES, self.own_namespace())))
+
+    def certificates(self) -> CertificatePolicy:
+        """Returns the policy of the webhook's certificates."""
+        return CertificatePolicy(
+            timedelta(days=self.webhook_certificate_days), timedelta(seconds=self.webhook_settle_seconds)
         )
 
     def pace(self) -> FollowPace:

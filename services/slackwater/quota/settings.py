@@ -25,6 +25,9 @@ class QuotaSettings(BaseSettings):
     reclaim_delay_seconds: float = Field(
         120.0, ge=0, description="how long a quota may use more than its runtime; a lender's min is not delayed"
     )
+    borrow_backoff_seconds: float = Field(
+        60.0, ge=0, le=3600, description="a workload that was reclaimed borrows again so much later, each time twice"
+    )
     preempts: bool = Field(True, description="whether a claim may end claims of lower priority in its own quota")
     keep_ended_seconds: float = Field(
         3600.0, ge=60, le=604_800, description="how long ended claims are kept: answers, and estimates made of them"
@@ -40,5 +43,6 @@ class QuotaSettings(BaseSettings):
             aging_s=self.aging_seconds or None,
             starvation_s=self.starvation_seconds,
             reclaim_delay_s=self.reclaim_delay_seconds,
+            borrow_backoff_s=self.borrow_backoff_seconds,
             preempts=self.preempts,
         )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.cli.authority import Authority
+from slackwater.runtime.authority import Authority
 from slackwater.runtime.embedded_nats import find_nats_server
 from slackwater.runtime.tokens import read_tokens
 

@@ -139,6 +139,30 @@ def test_any_history_ends_in_the_true_state(steps: list[tuple[Any, ...]]) -> Non
     asyncio.run(history())
 
 
+async def test_an_error_is_over_as_soon_as_the_server_answers_again() -> None:
+    """Also if nothing changes, and without a bookmark."""
+    scene = Scene()
+    scene.server.bookmarks = False
+    scene.server.put(PODS, pod("p"))
+    async with scene.running():
+        (follower,) = scene.followers
+        with scene.server.down():
+            await scene.clock.advance(20)
+            assert "does not answer" in follower.error
+        await scene.clock.advance(scene.pace.longest_pause_seconds)
+        assert follower.error == ""
+
+
+async def test_a_watch_that_is_answered_and_cut_every_time_is_repeated_ever_more_rarely() -> None:
+    scene = Scene()
+    async with scene.running():
+        before = scene.server.watches
+        for _ in range(400):
+            scene.server.cut()
+            await scene.clock.advance(0.1)
+        assert 5 < scene.server.watches - before < 20
+
+
 def sums(pods: dict[str, PodRecord]) -> dict[str, dict[str, int]]:
     total: dict[str, dict[str, int]] = {"n1": {}, "n2": {}}
     for item in pods.values():

@@ -66,7 +66,6 @@ def test_a_cluster_that_is_well_has_only_lines_that_say_so() -> None:
         ("cluster", Level.FAIL, {"version": "v1.29.4+k3s1"}, "1.29"),
         ("nodes", Level.WARN, {"nodes": {}}, "no node"),
         ("nodes", Level.WARN, {"nodes": {"old": "v1.28.0"}}, "old"),
-        ("admission", Level.WARN, {"policies": frozenset({"validating"})}, "not served"),
         ("rights", Level.FAIL, {"missing_install_rights": ("create deployments.apps",)}, "create deployments.apps"),
         ("rights", Level.FAIL, {"missing_service_rights": ("patch nodes/status",)}, "patch nodes/status"),
         ("storage", Level.WARN, {"storage_classes": {"slow": False}}, "slow"),
@@ -145,7 +144,7 @@ def test_rights_are_those_of_the_manifests(file: str, rights: Sequence[ClusterRi
     granted = {
         (group, resource, verb)
         for one in yaml.safe_load_all(text)
-        if one["kind"] == "ClusterRole"
+        if one["kind"] in ("ClusterRole", "Role")
         for rule in one["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]

@@ -121,6 +121,25 @@ def test_nothing_that_fits_waits_unless_what_is_free_is_kept_for_others(snapshot
         assert kept_for, f"{place} fits"
 
 
+@given(snapshots(), st.integers(2, 9), st.sets(st.sampled_from(LEAVES), min_size=1))
+def test_what_waits_for_a_larger_pool_is_what_an_idle_one_is_too_small_for(
+    snapshot: QuotaSnapshot, total: int, keeping: set[str]
+) -> None:
+    """In a tree of one level, where what is kept does not depend on requests."""
+    one_level = [
+        replace(quota, parent=ROOT, is_parent=False, lends=quota.name not in keeping) for quota in snapshot.quotas
+    ]
+    whole = replace(snapshot, quotas=one_level, totals={"": dict.fromkeys(RESOURCES, total)})
+    queued = [claim for claim in snapshot.claims if claim.state is ClaimState.QUEUED]
+    refused = {each.claim for each in arbitrate(whole, NOW_S).refusals}
+    beyond = {each.claim for each in arbitrate(whole, NOW_S).places if each.reason is WaitReason.BEYOND_POOL}
+    for claim in queued:
+        alone = replace(claim, reclaims=0, reserved=False)
+        found = arbitrate(replace(whole, claims=[alone], evictions_allowed={}), NOW_S)
+        fits = claim.id not in refused and claim.id not in beyond
+        assert [each.claim for each in found.admissions] == ([claim.id] if fits else [])
+
+
 @given(snapshots())
 def test_a_strict_queue_keeps_its_order_and_equals_never_pass(snapshot: QuotaSnapshot) -> None:
     plan = arbitrate(snapshot, NOW_S)

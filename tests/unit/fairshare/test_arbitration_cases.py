@@ -249,6 +249,18 @@ def test_what_exceeds_the_pool_waits_without_blocking_a_strict_queue() -> None:
     assert [(each.claim, each.reason) for each in found.places] == [("a0", WaitReason.BEYOND_POOL)]
 
 
+def test_what_exceeds_the_pool_beside_what_others_keep_waits_without_blocking_a_strict_queue() -> None:
+    keeps = [Quota("a", minimum={"cpu": 6}, maximum={"cpu": 10}, lends=False), Quota("b", maximum={"cpu": 10})]
+    found = plan(keeps, [claim("b0", 5), claim("b1", 4, 1.0)], settings=STRICT)
+    assert admitted(found) == ["b1"]
+    (place,) = found.places
+    assert (place.claim, place.reason) == ("b0", WaitReason.BEYOND_POOL)
+    assert place.excesses == [LimitExcess("root", QuotaLimit.TOTAL, "cpu", 6, 5, 10)]
+    assert admitted(plan([replace(keeps[0], lends=True), keeps[1]], [claim("b0", 5)])) == ["b0"]
+    assert admitted(plan(keeps, [claim("b0", 5)], totals={"": {"cpu": 11}})) == ["b0"], "once the pool has grown"
+    assert admitted(plan(keeps, [claim("a0", 10)])) == ["a0"], "it does not stand in its own way"
+
+
 def test_part_of_a_claim_is_admitted_only_where_it_asks_for_that() -> None:
     claims = [running("b0", 7), claim("a0", 6), claim("a1", 6, 1.0, partial_minimum={"cpu": 2})]
     found = plan(EQUALS, claims, settings=ArbitrationSettings(queue_policy=QueuePolicy.BEST_EFFORT_FIFO))

@@ -31,6 +31,12 @@ def test_only_what_is_granted_has_to_end_and_an_order_as_a_whole(snapshot: Quota
     for place in plan.places:
         if place.reason is WaitReason.BUDGET:
             assert place.claim in orders
+    refused = frozenset(data.draw(st.lists(st.sampled_from(started), unique=True)) if started else ()) - granted
+    told_apart = arbitrate(replace(snapshot, granted=granted, refused=refused, evictions_allowed={}), NOW_S)
+    assert told_apart.ungranted == plan.ungranted
+    for before, place in zip(plan.places, told_apart.places, strict=True):
+        is_open = before.reason is WaitReason.BUDGET and not orders[place.claim] & refused
+        assert place.reason is (WaitReason.LEAVE if is_open else before.reason)
 
 
 @settings(max_examples=50)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
-from tests.kubernetes.drivers import granted, rules
+from tests.kubernetes.drivers import ADAPTER, granted, rules
 
+from slackwater.apiserver.objects import SECRETS, WEBHOOKS
 from slackwater.apiserver.records import KINDS
+from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS
+from slackwater.profiles.webhook import NAME as WEBHOOK
+from slackwater.profiles.webhook import SERVICE
 
 DOCUMENTS = Path(__file__).resolve().parents[3] / "deploy" / "kubernetes" / "documents"
 
@@ -22,7 +26,29 @@ def test_the_rights_are_exactly_those_that_are_used() -> None:
     used += [("", "nodes/status", "patch"), ("", "nodes", "patch"), ("", "pods/eviction", "create")]
     used += [(kind.group, f"{kind.plural}/status", "patch") for kind in documents]
     used += [(kind.group, kind.plural, verb) for kind in POLICY_KINDS for verb in ("create", "patch", "delete")]
+    used += [(WEBHOOKS.group, WEBHOOKS.plural, verb) for verb in ("get", "create", "patch", "delete")]
     assert sorted(granted(rules())) == sorted(used)
+    assert sorted(granted(rules("Role"))) == [("", SECRETS.plural, verb) for verb in ("get", "patch")]
+
+
+def test_rights_on_what_a_webhook_needs_are_for_its_objects_only() -> None:
+    named = {
+        (rule["resources"][0], name) for rule in (*rules(), *rules("Role")) for name in rule.get("resourceNames", ())
+    }
+    assert named == {(WEBHOOKS.plural, WEBHOOK), (SECRETS.plural, SERVICE)}
+
+
+def test_the_service_and_the_secret_are_those_that_the_webhook_names() -> None:
+    service, secret = yaml.safe_load_all((ADAPTER / "webhook.yaml").read_text())
+    address = KubernetesSettings().address()
+    assert {one["metadata"]["name"] for one in (service, secret)} == {SERVICE}
+    assert {one["metadata"]["namespace"] for one in (service, secret)} == {address.namespace}
+    (port,) = service["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (address.port, KubernetesSettings().webhook_port)
+    policy = next(yaml.safe_load_all((ADAPTER / "networkpolicy.yaml").read_text()))
+    assert any(
+        rule["ports"][0]["port"] == port["targetPort"] for rule in policy["spec"]["ingress"] if "from" not in rule
+    )
 
 
 def test_every_service_that_owns_documents_can_be_reached_by_its_name() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quota_scenes import QuotaScene, claim
 
+from slackwater.cli.quota_columns import why_lines
 from slackwater.events.quota_accounted import QuotaAccounted
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import QuotaClaim, admit
@@ -26,6 +27,11 @@ SUMS = ("min", "max", "used", "requested", "entitled", "runtime", "fair_share", 
 
 async def tree(client: httpx2.AsyncClient) -> dict[str, Any]:
     found: dict[str, Any] = (await client.get("/v1/quotas/root/tree")).json()
+    return found
+
+
+async def reclaims(client: httpx2.AsyncClient, quota: str) -> dict[str, Any]:
+    found: dict[str, Any] = (await client.get(f"/v1/quotas/{quota}/reclaims")).json()
     return found
 
 
@@ -47,6 +53,12 @@ async def test_the_published_ledger_is_what_the_api_answers() -> None:
             assert (figures.holding, figures.queued) == (answered["holding"], answered["queued"])
         next_ones = [one.claim for one in last.candidates]
         assert next_ones == ["b0", "b1", "b2"], "6 of 10 CPU are borrowed: three claims of 2"
+        answer = await reclaims(client, "root")
+        assert [one["claim"] for one in answer["next"]] == next_ones
+        assert answer["next"][0]["amounts"] == {"cpu": 2000}
+        assert answer["reclaiming"] == [] == (await reclaims(client, "team-a"))["next"]
+        printed = "\n".join(why_lines((await client.get("/v1/quotas/team-b/why")).json()))
+        assert "reclaimed next, as far as a lender asks:\n  claim b0 of team-b, priority 0: cpu 2\n" in printed
 
         await client.post(PATH_A, json=claim("a0", 3))
         await scene.scene.advance(3)
@@ -55,6 +67,11 @@ async def test_the_published_ledger_is_what_the_api_answers() -> None:
         assert {one.claim for one in last.reclaiming} == set(next_ones[:2]), "the first of those that were next"
         assert {(one.for_quota, one.for_claim) for one in last.reclaiming} == {("team-a", "a0")}
         assert [one.claim for one in last.candidates] == ["b2"], "4 of 6 CPU are being reclaimed"
+        answer = await reclaims(client, "team-b")
+        assert [one["claim"] for one in answer["next"]] == ["b2"]
+        assert [one["claim"] for one in answer["reclaiming"]] == [one.claim for one in last.reclaiming]
+        assert {one["reclaim"]["for_claim"] for one in answer["reclaiming"]} == {"a0"}
+        assert (await client.get("/v1/quotas/team-c/reclaims")).status_code == 404
 
 
 async def test_a_ledger_that_does_not_change_is_published_once_a_minute() -> None:

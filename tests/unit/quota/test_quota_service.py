@@ -112,6 +112,22 @@ async def test_a_dry_run_says_what_would_be_and_changes_nothing() -> None:
         assert (refused.status_code, refused.json()["code"]) == (409, "quota_in_use")
 
 
+async def test_a_claim_says_what_others_do_not_lend_where_the_pool_is_too_small_beside_it() -> None:
+    scene = QuotaScene()
+    keeps = {"min": {"cpu": 6}, "max": {"cpu": 10}, "allowLentResource": False}
+    async with scene.served(team_a=keeps, team_b={"max": {"cpu": 10}, "queuePolicy": "StrictFIFO"}) as client:
+        waiting = (await client.post(PATH_B, json=claim("b0", 5))).json()
+        assert (waiting["state"], waiting["reason"]) == ("queued", "claim_queued_beyond_pool")
+        said = "the whole pool is too small for it; cpu: 10 in all, of which other quotas do not lend 6; it requests 5"
+        assert waiting["message"] == said
+        assert (await client.post(PATH_B, json=claim("b1", 4))).json()["state"] == "admitted"
+        await scene.describe("n1", 1_000)
+        await scene.scene.advance(2)
+        assert (await client.get(f"{PATH_B}/b0")).json()["state"] == "queued", "4 of the 5 that are lent are used"
+        await client.delete(f"{PATH_B}/b1")
+        assert (await client.get(f"{PATH_B}/b0")).json()["state"] == "admitted"
+
+
 async def test_the_sum_behind_a_runtime_adds_up() -> None:
     scene = QuotaScene()
     spec = {"team_a": {"min": {"cpu": 2}, "max": {"cpu": 8}}, "team_b": {"min": {"cpu": 2}, "max": {"cpu": 8}}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.quota.domain.finding_replay import replay_observation
 from slackwater.quota.domain.reclaim_leave import REFUSED_S, UNANSWERED_S, ReclaimLeave, answered, asked
 from slackwater.testing.reports import usage
 
@@ -108,7 +110,8 @@ async def test_what_runs_is_started_and_what_has_to_end_is_evicted_with_its_grac
         await both.borrow(client, 2)
         assert [(await of(client, name))["state"] for name in ("b0", "b1")] == ["started", "started"]
         asked = (await client.post(PATH_A, json=claim("a0", 5))).json()
-        assert (asked["state"], asked["reason"]) == ("queued", "claim_queued_budget"), "leave comes first"
+        assert (asked["state"], asked["reason"]) == ("queued", "claim_queued_leave"), "leave comes first"
+        assert ": the pool was asked at 00:00:06Z and has not answered" in asked["message"]
         await both.node.report(4)
         (requested,) = both.scene.published("eviction.requested")
         intents = [intent for intent in both.scene.published("intent.declared") if intent.evictions]
@@ -146,6 +149,11 @@ async def test_a_pool_that_may_not_evict_reclaims_nothing_that_runs() -> None:
         waiting = await of(client, "a0")
         assert waiting["reason"] == "claim_queued_budget"
         assert "pool default is in mode throttle" in waiting["message"]
+        told = [each for ledger in both.scene.published("quota.accounted") for each in ledger.queue]
+        reasons = [each.reason for each in told if each.claim == "a0"]
+        assert reasons[-1] == "budget"
+        assert "leave" not in reasons[reasons.index("budget") :], "it is asked again, and was refused before"
+        assert "pool default is in mode throttle" in told[-1].message
         assert both.scene.published("eviction.requested") == []
         assert {(await of(client, name))["state"] for name in ("b0", "b1")} == {"started"}
 
@@ -162,6 +170,52 @@ async def test_without_an_autonomy_the_platform_is_told_and_nothing_is_evicted()
         assert (await of(client, victim))["run"]["finding"] == "reclaim_without_effect"
         found = records(both.scene, "claim_found_reclaim_without_effect")
         assert [record.subject for record in found] == [victim], "told once"
+
+
+async def test_without_an_answer_the_pool_does_not_count_as_having_refused() -> None:
+    scene = QuotaScene()
+    node = Node(scene)
+    async with scene.served() as client:  # no ensurance
+        await client.post(PATH_B, json=claim("b0", 10, workload="job"))
+        node.run("pod-0", "job", 10_000)
+        await node.report(3)
+        await client.post(PATH_A, json=claim("a0", 6))
+        await scene.scene.advance(25.0)
+        waiting = await of(client, "a0")
+        assert waiting["reason"] == "claim_queued_leave"
+        assert "the pool was asked at" in waiting["message"]
+        assert "no more evictions" not in waiting["message"]
+
+
+async def test_a_workload_that_was_reclaimed_borrows_later_each_time() -> None:
+    scene = QuotaScene(borrow_backoff_seconds=20.0)
+    async with scene.served() as client:
+        for number in range(2):
+            asked = claim(f"b{number}", 10, workload="job", grace_seconds=1.0)
+            await client.post(PATH_B, json=asked)
+            await scene.scene.advance(20.0 * number + 1.0)
+            assert (await of(client, f"b{number}"))["state"] == "admitted"
+            await client.post(PATH_A, json=claim(f"a{number}", 6))
+            assert (await of(client, f"b{number}"))["state"] == "reclaiming"
+            await client.delete(f"{PATH_B}/b{number}")
+            assert (await of(client, f"b{number}"))["state"] == "reclaimed"
+            await client.delete(f"{PATH_A}/a{number}")
+        for name, cpu in (("held", 4), ("bound", 3)):  # beyond the min of team-a: requested, and never admitted
+            await client.post(PATH_A, json=claim(name, cpu, non_preemptible=True))
+        tried = (await client.post(f"{PATH_B}?dryRun=true", json=claim("b2", 6, workload="job"))).json()
+        asked = (await client.post(PATH_B, json=claim("b2", 6, workload="job"))).json()
+        assert (tried["reason"], asked["reason"]) == ("claim_queued_backoff", "claim_queued_backoff")
+        assert "reclaimed 2 times lately, borrows again from" in asked["message"]
+        other = (await client.post(PATH_B, json=claim("b3", 6, workload="another"))).json()
+        assert other["reason"] == "claim_admitted_borrowed", "of another workload"
+        await client.delete(f"{PATH_B}/b3")
+        within = (await client.post(PATH_B, json=claim("b4", 4, workload="job"))).json()
+        assert within["state"] == "admitted", "within its min it does not borrow"
+        await client.delete(f"{PATH_B}/b4")
+        await scene.scene.advance(37.0)
+        assert (await of(client, "b2"))["state"] == "queued"
+        await scene.scene.advance(3.0)
+        assert (await of(client, "b2"))["state"] == "admitted"
 
 
 async def test_what_differs_from_the_reports_is_found_and_told_once() -> None:
@@ -192,6 +246,10 @@ async def test_what_differs_from_the_reports_is_found_and_told_once() -> None:
         await both.node.report(64)
         assert (await of(client, "b1"))["state"] == "released"
         assert [record.subject for record in records(both.scene, "claim_found_ended")] == ["b1"]
+        for reason in ("never_claimed", "never_started", "beyond_claim", "ended"):
+            (record,) = records(both.scene, f"claim_found_{reason}")
+            found = replay_observation(**json.loads(record.model_dump_json())["replay"]["arguments"])
+            assert found == {"reason": record.reason.value, "seconds": record.result}
 
 
 async def test_pods_of_the_system_come_off_the_total_once() -> None:

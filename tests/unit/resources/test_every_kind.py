@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -20,7 +22,8 @@ from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.resources import catalog
 from slackwater.resources.diff import changes
 from slackwater.resources.history import change_text
-from slackwater.resources.kind import Kind
+from slackwater.resources.kind import Kind, loaded
+from slackwater.resources.names import CLUSTER_AUTHOR
 from slackwater.resources.reference import reference_page
 from slackwater.resources.store import KEPT_GENERATIONS, StoredResource
 from slackwater.runtime.problem_codes import PROBLEMS
@@ -30,6 +33,14 @@ from slackwater.testing.kinds import NAME, KindScene
 
 KINDS = (*catalog.KINDS, EXAMPLE)
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+PARENTS: Mapping[str, Mapping[str, Any]] = {
+    "NodeQOS": {"mode": "observe"},
+    "PredictPolicy": {"protectLSR": True},
+    "ColocationStrategy": {"enable": False},
+    "ElasticQuota": {"queuePolicy": "StrictFIFO"},
+    "MaintenanceWindow": {"minutes": 90},
+}
+"""A change of the parent of each kind."""
 with_parent = pytest.mark.parametrize("kind", [one for one in KINDS if one.parent], ids=lambda kind: kind.name)
 
 
@@ -189,6 +200,28 @@ async def test_the_parent_is_always_there(kind: Kind) -> None:
     async with scene_of(kind).client() as client:
         answer = await client.get(f"{kind.path}/{kind.parent}")
         assert answer.status_code == 503, "before the first load"
+
+
+@with_parent
+async def test_the_parent_is_what_the_settings_make_when_its_resource_is_deleted_in_a_cluster(kind: Kind) -> None:
+    scene = await opened(kind)
+    name = kind.parent
+    first = await scene.change.read(name)
+    model = loaded(kind.parent_model or kind.model)
+    spec = {**first.stored()["spec"], **PARENTS.get(kind.name, {})}
+    await scene.change.put(model.parse({"metadata": {"name": name}, "spec": spec}), by=CLUSTER_AUTHOR)
+    assert (await scene.change.read(name)).metadata.generation == 2
+    tried = await scene.change.delete(name, by=CLUSTER_AUTHOR, dry_run=True)
+    assert tried.document is not None
+    assert (await scene.change.read(name)).metadata.generation == 2
+    done = await scene.change.delete(name, by=CLUSTER_AUTHOR)
+    after = await scene.change.read(name)
+    assert done.before["spec"] == model.parse({"metadata": {"name": name}, "spec": spec}).stored()["spec"]
+    assert (after.stored()["spec"], after.metadata.generation) == (first.stored()["spec"], 3)
+    assert after.metadata.changed_by == first.metadata.changed_by
+    assert scene.in_force.now.generations[name] == 3, "it is in force, not only stored"
+    await scene.in_force.load()
+    assert (await scene.change.read(name)).metadata.generation == 3, "a start keeps it"
 
 
 @every_kind

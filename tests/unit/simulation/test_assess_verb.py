@@ -38,8 +38,13 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def assessed(trace: Path) -> AssessmentReport:
-    done = assess("--trace", trace, *SMALL, "--accept", "0.02", "-o", "json")
+def page(trace: Path) -> Path:
+    return trace.with_name("report.html")
+
+
+@pytest.fixture(scope="module")
+def assessed(trace: Path, page: Path) -> AssessmentReport:
+    done = assess("--trace", trace, *SMALL, "--accept", "0.02", "-o", "json", "--html", page)
     assert done.exit_code == 0, done.output
     return AssessmentReport.model_validate_json(done.stdout)
 
@@ -143,10 +148,8 @@ def test_the_future_plays_no_part(trace: Path) -> None:
         assert offered[before:].tolist() != of_changed[before:].tolist()
 
 
-def test_the_page_needs_nothing_else_and_has_its_pictures(trace: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    done = assess("--trace", trace, *SMALL, "--html", page)
-    assert done.exit_code == 0, done.output
+@pytest.mark.usefixtures("assessed")
+def test_the_page_needs_nothing_else_and_has_its_pictures(page: Path) -> None:
     text = page.read_text()
     assert not re.search(r"(src|href)=|@import|url\(|<script", text)
     pictures = re.findall(r"<svg.*?</svg>", text, re.S)
@@ -156,9 +159,8 @@ def test_the_page_needs_nothing_else_and_has_its_pictures(trace: Path, tmp_path:
         assert "nan" not in picture.lower()
 
 
-def test_the_page_has_the_documents_that_apply_as_they_are(trace: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    assert assess("--trace", trace, *SMALL, "--accept", "0.02", "--html", page).exit_code == 0
+@pytest.mark.usefixtures("assessed")
+def test_the_page_has_the_documents_that_apply_as_they_are(page: Path) -> None:
     [text] = re.findall(r"<pre[^>]*>(apiVersion.*?)</pre>", page.read_text(), re.S)
     strategy, policy = yaml.safe_load_all(text)
     assert (strategy["kind"], strategy["metadata"], policy["kind"]) == (

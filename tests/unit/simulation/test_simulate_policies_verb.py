@@ -19,6 +19,8 @@ from slackwater.simulation.edge.policy_report import NodeGuarded, OpenGap, Polic
 from slackwater.simulation.edge.simulation_report import MOST_NODES
 
 SMALL = ("--format", "csv", "--vms-per-node", "3", "--model", "max", "--batch", "50%", "--overcommit", "1.5")
+COARSE = (*SMALL, "--control", "30s")
+"""A sixth of the work, where the figures do not matter."""
 
 
 def write_policy(path: Path, value: str) -> Path:
@@ -100,7 +102,7 @@ def test_batch_fills_the_offers_by_default(folder: Path) -> None:
 def test_the_page_needs_nothing_else_and_has_its_pictures(folder: Path) -> None:
     page = folder / "report.html"
     hostile = write_trace(folder / "<b onclick=x>&.csv", hours=26)
-    done = simulate("-f", folder / "strict.yaml", "--trace", hostile, *SMALL, "--html", page)
+    done = simulate("-f", folder / "strict.yaml", "--trace", hostile, *COARSE, "--html", page)
     assert done.exit_code == 0, done.output
     assert f"wrote {page}" in done.stderr
     text = page.read_text()
@@ -133,7 +135,7 @@ def test_mistakes_are_said_in_one_line(folder: Path) -> None:
 
 
 def test_the_page_says_what_it_leaves_out(folder: Path) -> None:
-    done = simulate("-f", folder / "strict.yaml", "--trace", folder / "usage.csv", *SMALL, "-o", "json")
+    done = simulate("-f", folder / "strict.yaml", "--trace", folder / "usage.csv", *COARSE, "-o", "json")
     report = PolicyReport.model_validate_json(done.stdout)
     gaps = [
         OpenGap(kind="throttle", metric="cpu", because=f"reason {n}", seconds=99 - n, largest=None, unit="")

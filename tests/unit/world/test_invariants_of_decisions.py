@@ -26,9 +26,22 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
 from slackwater.events.intent_observed import READ_REFUSED, IntentObserved, ObservedLimit
 from slackwater.events.serialized import type_of
-from slackwater.fairshare.claims import ClaimRun, QuotaClaim, RunFinding
+from slackwater.fairshare.claims import (
+    ClaimRun,
+    ClaimState,
+    QuotaClaim,
+    ReclaimOrder,
+    ReclaimReason,
+    admit,
+    end,
+    order_reclaim,
+    start,
+)
+from slackwater.fairshare.reconciliation import ReconciliationSettings
 from slackwater.model.tiers import Tier
-from slackwater.quota.domain.claim_runs import FINDINGS, UnclaimedWorkload, finding_decision, unclaimed_decision
+from slackwater.quota.domain.claim_runs import WorkloadEvidence
+from slackwater.quota.domain.finding_replay import observed_again
+from slackwater.quota.domain.running_pods import RunningPod
 from slackwater.quota.usecases.claim_records import finding_record
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Options
@@ -40,6 +53,7 @@ from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.rulebook import Rulebook
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
+RULES = ReconciliationSettings()
 
 
 def release_record() -> DecisionRecord:
@@ -72,15 +86,24 @@ def test_a_record_that_the_world_cannot_repeat_is_found() -> None:
 def finding_records(tree: str) -> list[DecisionRecord]:
     """One record of each thing that reports can show of a claim, and of workloads without one."""
     now_s = NOW.timestamp()
-    claim = QuotaClaim("claim", "quota", Tier.BATCH, {"cpu": 1}, now_s - 90.5, started_s=now_s - 60.5)
-    runs = [ClaimRun(2, now_s - 60.5, finding, now_s - 30.5) for finding in FINDINGS.values()]
-    runs.append(ClaimRun(2, now_s - 60.5, RunFinding.RECLAIM_WITHOUT_EFFECT, now_s - 30.5))
-    decisions = [finding_decision(claim, replace(claim, run=run), now_s, has_ended=False) for run in runs]
-    decisions.append(finding_decision(claim, claim, now_s, has_ended=True))
-    for ended in ("", "claim"):
-        found = UnclaimedWorkload("site/workload", ended, "quota", 3, now_s - 7.5, {"cpu": 500, "memory": 1 << 30})
-        decisions.append(unclaimed_decision(found, now_s))
-    return [finding_record(decision, tree, NOW) for decision in decisions if decision is not None]
+    asked = QuotaClaim("claim", "quota", Tier.BATCH, {"batch-cpu": 1}, now_s - 900.5, workload="job")
+    admitted = admit(asked, {"batch-cpu": 1}, now_s - 900.5)
+    runs = start(admitted, now_s - 800.5)
+    overdue = order_reclaim(runs, ReclaimOrder(ReclaimReason.LENDER_MIN, now_s - 99.5, now_s - 40.5, "a", "a0"))
+    ended = end(runs, ClaimState.RELEASED, now_s - 100.5)
+    seen = replace(runs, run=ClaimRun(1, now_s - 800.5))
+    pod = RunningPod("uid", "pod", "node-00", "job", "job", {"batch-cpu": 500}, False, now_s - 700.5)
+    records = []
+    for live, over, pods in (
+        ([admitted], [], []), ([asked], [], [pod]), ([runs], [], [pod]), ([overdue], [], [pod]), ([seen], [], []),
+        ([], [], [pod]), ([], [ended], [pod]),
+    ):  # fmt: skip
+        evidence = WorkloadEvidence("job", live, over, pods, ["node-00"], now_s - 300.5, now_s, RULES)
+        for claim in [*live, None]:
+            decision = observed_again(evidence, now_s, "" if claim is None else claim.id, claim)
+            if decision is not None:
+                records.append(finding_record(decision, evidence, tree, NOW, "" if claim is None else claim.id, claim))
+    return records
 
 
 @pytest.mark.parametrize("tree", ["", "default", "east"])
@@ -89,8 +112,8 @@ def test_a_finding_about_a_claim_is_repeated_and_a_wrong_one_is_found(tree: str)
     assert {record.reason for record in records} == {reason for reason in Reason if "claim_found_" in reason}
     for record in records:
         check_repeats(record)
-        since_s = record.replay.arguments["since_s"]
-        later = record.replay.model_copy(update={"arguments": {**record.replay.arguments, "since_s": since_s + 1}})
+        later_s = record.replay.arguments["now_s"] + 1
+        later = record.replay.model_copy(update={"arguments": {**record.replay.arguments, "now_s": later_s}})
         wrong: list[dict[str, Any]] = [
             {"replay": later},
             {"result": record.result + 1},

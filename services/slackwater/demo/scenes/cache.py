@@ -33,7 +33,7 @@ from slackwater.model.errors import Misconfigured, Unavailable
 PROD_MIB, BATCH_MIB, BATCH_PODS = 1000, 400, 2
 BATCH_REQUEST_MIB: Final = BATCH_MIB + 200
 """A hard limit of a batch pod too, which must not do what the rule is to do."""
-READS_PER_SECOND, BATCH_MIB_PER_SECOND = 500.0, 500.0
+READS_PER_SECOND, BATCH_MIB_PER_SECOND = 800.0, 500.0
 WATERLINE, COOL_DOWN_SECONDS = "16Mi", 60
 FREE_DISK_MIB: Final = PROD_MIB + BATCH_PODS * BATCH_MIB + 1000
 ALONE_SECONDS, BESIDE_SECONDS = 2.0, 7.0

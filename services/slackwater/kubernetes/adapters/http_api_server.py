@@ -20,7 +20,8 @@ from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
-from slackwater.apiserver.answers import SILENT_SECONDS, read_event, read_page, refusal, watch_query
+from slackwater.apiserver.answers import SILENT_SECONDS, answered, read_event, read_page, refusal, watch_query
+from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
 from slackwater.apiserver.port import KindNotServed, Page, WatchEvent
 from slackwater.apiserver.records import (
     FIELD_MANAGER,
@@ -91,6 +92,7 @@ class HttpApiServer:
             ) as response:
                 if response.status_code != httpx2.codes.OK:
                     raise refusal(response.status_code, await response.aread())
+                yield answered(version)
                 async for line in response.aiter_lines():
                     if line:
                         yield read_event(kind, line)
@@ -140,6 +142,23 @@ class HttpApiServer:
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return kind.parse(await self._request("PATCH", f"{kind.path}/{key}/status", query, body))
 
+    async def serves(self, kind: WatchedKind[T]) -> bool:
+        try:
+            answer = await self._request("GET", kind.path.rpartition("/")[0], {})
+        except NotFound:
+            return False
+        return any(one.get("name") == kind.plural for one in answer.get("resources") or ())
+
+    async def read_object(self, kind: WatchedKind[T], key: str) -> T | None:
+        try:
+            return kind.parse(await self._request("GET", _path(kind, key), {}))
+        except NotFound:
+            return None
+
+    async def write_secret(self, secret: SecretRecord, data: Mapping[str, str]) -> SecretRecord:
+        query, body = {"fieldManager": FIELD_MANAGER}, secret_patch(secret, data)
+        return parse_secret(await self._request("PATCH", _path(SECRETS, secret.key), query, body, MERGE))
+
     async def delete_object(self, kind: WatchedKind[T], key: str, uid: str) -> None:
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         with suppress(NotFound):
@@ -168,6 +187,14 @@ class HttpApiServer:
         if self._opened is None:
             self._opened = _open(self._kubeconfig, self._context)
         return self._opened
+
+
+def _path(kind: WatchedKind[Any], key: str) -> str:
+    namespace, _, name = key.rpartition("/")
+    if not namespace:
+        return f"{kind.path}/{name}"
+    group, _, plural = kind.path.rpartition("/")
+    return f"{group}/namespaces/{namespace}/{plural}/{name}"
 
 
 def _open(kubeconfig: str, context: str) -> httpx2.AsyncClient:

@@ -154,3 +154,26 @@ class DocumentMetrics:
 
     def status_written(self, kind: str) -> None:
         self._statuses.labels(kind).inc()
+
+
+class AdmissionMetrics:
+    """slackwater.kubernetes.ports.AdmissionMeter."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._reviews = meters.counter(
+            "slackwater_kubernetes_admission_reviews_total",
+            "Pods that the API server asked the webhook of profiles about (changed, unchanged, failed).",
+            ["result"],
+            look="failed: pods pass as they are; the log says why.",
+        )
+        self._expiry = meters.gauge(
+            "slackwater_kubernetes_webhook_certificate_seconds",
+            "Time until the certificate of the webhook expires; 0 without a webhook.",
+            look="Below a third of SLACKWATER_KUBERNETES_WEBHOOK_CERTIFICATE_DAYS: it is not renewed, see the log.",
+        )
+
+    def reviewed(self, result: str) -> None:
+        self._reviews.labels(result).inc()
+
+    def expires_in(self, seconds: float) -> None:
+        self._expiry.set(max(0.0, seconds))

@@ -186,8 +186,11 @@ class FollowDocuments:
                 await self._documents.delete(kind, name)
         except NotFound:
             pass
-        except Conflict as error:  # the document of the whole cluster, which is always there
+        except Conflict as error:  # a service of an older version keeps the document of the whole cluster
             log.warning("document stays", kind=kind.name, name=name, reason=error.message)
+        except InvalidInput as error:
+            self._wait(key, error, "refused")
+            return
         except SlackwaterError as error:
             self._wait(key, error, "unavailable")
             return

@@ -1,4 +1,4 @@
-"""Withdraws what Slackwater has written to a cluster: amounts and cordons of nodes, and the policy of profiles."""
+"""Withdraws what Slackwater has written to a cluster: amounts and cordons of nodes, and what applies profiles."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, ObjectRecord
+from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, WEBHOOKS, ObjectRecord
 from slackwater.apiserver.port import ApiServer, KindNotServed
 from slackwater.apiserver.records import NODES, ClusterNode, WatchedKind
 from slackwater.model.errors import Conflict, NotFound
 from slackwater.profiles.policy import NAME as POLICY
+from slackwater.profiles.webhook import NAME as WEBHOOK
 
 PAGE_SIZE: Final = 500
 WATCH_SECONDS: Final = 3.0
@@ -53,7 +54,7 @@ async def withdraw_all(server: ApiServer, *, dry_run: bool = False, wait_seconds
 
 
 async def _policies(server: ApiServer) -> list[tuple[WatchedKind[ObjectRecord], ObjectRecord]]:
-    """The policy of profiles and its binding, which is deleted first."""
+    """The policy of profiles and its binding, which is deleted first, and the webhook."""
     found = []
     for kind in (MUTATION_BINDINGS, MUTATIONS):
         page = ""
@@ -66,7 +67,8 @@ async def _policies(server: ApiServer) -> list[tuple[WatchedKind[ObjectRecord], 
             page = answer.next_page
             if not page:
                 break
-    return found
+    webhook = await server.read_object(WEBHOOKS, WEBHOOK)
+    return [*found, *([] if webhook is None else [(WEBHOOKS, webhook)])]
 
 
 async def _uncordon(server: ApiServer) -> None:

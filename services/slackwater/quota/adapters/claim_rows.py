@@ -14,6 +14,7 @@ from slackwater.events.envelope import Event
 from slackwater.fairshare.claims import ENDED
 from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
 from slackwater.quota.domain.past_trees import PastTree, before_key, is_of
+from slackwater.quota.domain.reclaim_counts import ReclaimCount
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.ports import CLAIMS, ENDED_CLAIMS, PAST, TREES, USES
 from slackwater.store.keyed import KeyedTable, RowColumn
@@ -24,16 +25,23 @@ PAGE: Final = 500
 _KEPT: Final = TypeAdapter(KeptClaim)
 _PAST: Final = TypeAdapter(PastTree)
 _LEAVE: Final = TypeAdapter(ReclaimLeave)
+_COUNTS: Final = TypeAdapter(Mapping[str, ReclaimCount])
 _DOCUMENT: Final = RowColumn("document", "jsonb")
 
 
 def _tree_of(row: Any) -> StoredTree:
     over = {str(quota): float(since) for quota, since in row.document["over_since_s"].items()}
-    return StoredTree(row.tree, row.generation, over, _LEAVE.validate_python(row.document.get("leave", {})))
+    leave = _LEAVE.validate_python(row.document.get("leave", {}))
+    return StoredTree(row.tree, row.generation, over, leave, _COUNTS.validate_python(row.document.get("reclaims", {})))
 
 
 def _tree_document(tree: StoredTree) -> str:
-    return json.dumps({"over_since_s": dict(tree.over_since_s), "leave": _LEAVE.dump_python(tree.leave, mode="json")})
+    document = {
+        "over_since_s": dict(tree.over_since_s),
+        "leave": _LEAVE.dump_python(tree.leave, mode="json"),
+        "reclaims": _COUNTS.dump_python(tree.reclaims, mode="json"),
+    }
+    return json.dumps(document)
 
 
 def _claim_of(row: Any) -> KeptClaim:

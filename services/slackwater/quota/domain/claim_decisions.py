@@ -116,7 +116,7 @@ def _refused(refusal: ClaimRefusal) -> ClaimDecision:
 def _queued(place: QueuePlace) -> ClaimDecision:
     reason = Reason(f"claim_queued_{place.reason.value}")
     message = f"{place.position} of {place.length} in the queue of {place.quota}: {wait_text(place)}"
-    terms, unit = _sum_of(place.excesses)
+    terms, unit = _sum_of(place.excesses, "not lent" if place.reason is WaitReason.BEYOND_POOL else "used")
     if not place.excesses:
         terms = (SumTerm("claims before it", place.position - 1), SumTerm("itself", 1))
         unit = PLACES
@@ -131,14 +131,27 @@ _WAITS = {
     WaitReason.RECLAIMING: "resources are being reclaimed for it",
     WaitReason.DELAY: "it is reclaimed for it once borrowers were above their runtime for long enough",
     WaitReason.BUDGET: "no more evictions are allowed now",
+    WaitReason.LEAVE: "the pool is asked whether the claims that would be reclaimed for it may end",
     WaitReason.BACKOFF: "it was reclaimed before, and does not borrow again yet",
-    WaitReason.BEYOND_POOL: "the whole pool is too small",
+    WaitReason.BEYOND_POOL: "the whole pool is too small for it",
 }
 
 
 def wait_text(place: QueuePlace) -> str:
     """Returns why a claim waits, with the first figures."""
+    if place.reason is WaitReason.BEYOND_POOL:
+        return f"{_WAITS[place.reason]}{_pool_text(place.excesses[:1])}"
     return f"{_WAITS[place.reason]}{_excess_text(place.excesses[:1])}"
+
+
+def _pool_text(excesses: Sequence[LimitExcess]) -> str:
+    """Where nothing that is used would have to end: what quotas keep by `allowLentResource: false` counts as used."""
+    return "".join(
+        f"; {excess.resource}: {amount_text(excess.resource, excess.allowed)} in all"
+        + (f", of which other quotas do not lend {amount_text(excess.resource, excess.used)}" if excess.used else "")
+        + f"; it requests {amount_text(excess.resource, excess.requested)}"
+        for excess in excesses
+    )
 
 
 def _excess_text(excesses: Sequence[LimitExcess]) -> str:
@@ -150,13 +163,13 @@ def _excess_text(excesses: Sequence[LimitExcess]) -> str:
     )
 
 
-def _sum_of(excesses: Sequence[LimitExcess]) -> tuple[tuple[SumTerm, ...], str]:
+def _sum_of(excesses: Sequence[LimitExcess], used: str = "used") -> tuple[tuple[SumTerm, ...], str]:
     if not excesses:
         return (), "units"
     excess = excesses[0]
     terms = (
         SumTerm(excess.limit.value, excess.allowed, f"{excess.resource} of {excess.quota}"),
-        SumTerm("used", -excess.used),
+        SumTerm(used, -excess.used),
         SumTerm("requested", -excess.requested),
     )
     return terms, unit_of(excess.resource)

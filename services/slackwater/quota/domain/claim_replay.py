@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import MISSING, Field, asdict, fields
 from typing import Any, Final
 
 from slackwater.fairshare.arbitration import arbitrate
@@ -25,6 +25,7 @@ def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[
     for quota in document["quotas"]:
         del quota["own_request"], quota["own_used"]
     document["granted"] = None if snapshot.granted is None else sorted(snapshot.granted)
+    document["refused"] = None if snapshot.refused is None else sorted(snapshot.refused)
     return {"snapshot": document, "now_s": now_s, "claim": claim}
 
 
@@ -58,23 +59,36 @@ def snapshot_of(document: Mapping[str, Any]) -> QuotaSnapshot:
     return QuotaSnapshot(
         quotas=[Quota(**quota) for quota in document["quotas"]],
         totals=document["totals"],
-        claims=[_claim(claim) for claim in document["claims"]],
+        claims=[claim_of(claim) for claim in document["claims"]],
         settings=ArbitrationSettings(**{**settings, "queue_policy": policy}),
         queue_policies={name: QueuePolicy(value) for name, value in document["queue_policies"].items()},
         over_since_s=document["over_since_s"],
         evictions_allowed=document["evictions_allowed"],
         granted=document.get("granted"),
+        refused=document.get("refused"),
     )
 
 
-def _claim(document: Mapping[str, Any]) -> QuotaClaim:
-    order = document["reclaim"]
+def compact_claim(claim: QuotaClaim) -> dict[str, Any]:
+    """Returns a claim as JSON, without what has its default."""
+    whole = asdict(claim)
+    return {each.name: whole[each.name] for each in fields(claim) if whole[each.name] != _default(each)}
+
+
+def claim_of(document: Mapping[str, Any]) -> QuotaClaim:
+    """Returns the claim of `replay_arguments` or `compact_claim`."""
     read = dict(document)
-    read["tier"], read["state"] = Tier(document["tier"]), ClaimState(document["state"])
+    read["tier"] = Tier(document["tier"])
+    if "state" in document:
+        read["state"] = ClaimState(document["state"])
+    order, run = document.get("reclaim"), document.get("run")
     if order is not None:
         read["reclaim"] = ReclaimOrder(**{**order, "reason": ReclaimReason(order["reason"])})
-    run = document.get("run")
     if run is not None:
         finding = run["finding"]
         read["run"] = ClaimRun(**{**run, "finding": None if finding is None else RunFinding(finding)})
     return QuotaClaim(**read)
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()

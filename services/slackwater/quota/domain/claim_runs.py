@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -22,7 +22,6 @@ from slackwater.quota.domain.running_pods import RunningPod, RunningPods, claim_
 
 OVERDUE_S: Final = 30.0
 """From the end of the grace to the finding: what kills the last process, and the next report, take their time."""
-FUNCTION: Final = f"{__name__}:replay_finding"
 FINDINGS: Final[Mapping[ReconciliationFinding, RunFinding]] = {
     ReconciliationFinding.NEVER_STARTED: RunFinding.NEVER_STARTED,
     ReconciliationFinding.NOT_ADMITTED: RunFinding.NOT_ADMITTED,
@@ -39,12 +38,30 @@ _MESSAGES: Final[Mapping[Reason, str]] = {
 
 
 @record(frozen=True, slots=True)
+class WorkloadEvidence:
+    """What claims and reports say under one key: everything that findings about it are decided from."""
+
+    key: str
+    live: Sequence[QuotaClaim]
+    """Claims that may be compared with reports."""
+    ended: Sequence[QuotaClaim]
+    pods: Sequence[RunningPod]
+    nodes: Collection[str]
+    """Those of the pods' nodes that belong to the tree."""
+    last_seen_s: float
+    """When a pod was last reported; since when reports are read, if none was."""
+    observed_s: float
+    settings: ReconciliationSettings
+
+
+@record(frozen=True, slots=True)
 class RunNotice:
     """What agents report of one claim, as a request about it."""
 
     id: str
     quota: str
     run: ClaimRun | None
+    evidence: WorkloadEvidence
     has_ended: bool = False
 
     def applied(self, found: QuotaClaim | None, now_s: float) -> QuotaClaim | None:
@@ -71,6 +88,7 @@ class UnclaimedWorkload:
     pods: int
     since_s: float
     amounts: Mapping[str, int]
+    evidence: WorkloadEvidence
 
     @property
     def reason(self) -> Reason:
@@ -98,48 +116,72 @@ def observe_claims(
     A claim that was started by its platform and that no agent ever reported is left to its platform. What is unknown
     since this process listens is not missing.
     """
-    live = [claim for claim in live if _is_comparable(claim, pods)]
-    ended = [claim for claim in ended if _is_comparable(claim, pods)]
-    by_key = pods.by_key()
-    keys = {claim.id: pods.key_of(claim) for claim in (*live, *ended)}
-    named: dict[str, set[str]] = {}
-    for claim in live:
-        named.setdefault(keys[claim.id], set()).update(claim.request)
-    running = {key: _workload(key, by_key[key], named.get(key), nodes, now_s) for key in by_key}
-    running = {key: workload for key, workload in running.items() if key in named or workload.amounts}
+    groups = _evidence(live, ended, pods, frozenset(nodes), now_s, settings or ReconciliationSettings())
+    observed = [observe_workload(evidence) for evidence in groups]
+    notices = {notice.id: notice for each in observed for notice in each.notices}
+    return ObservedClaims(
+        [notices[claim.id] for claim in live if claim.id in notices],
+        [unclaimed for each in observed for unclaimed in each.unclaimed],
+    )
+
+
+def observe_workload(evidence: WorkloadEvidence) -> ObservedClaims:
+    """Returns the notices of the claims of one key, and what runs under it without a claim."""
+    runs = _workload(evidence)
     compared = [
-        replace(claim, workload=keys[claim.id])
-        for claim in (*live, *ended)
-        if claim.started_s is None or keys[claim.id] in running or _was_seen(claim)
+        replace(claim, workload=evidence.key)
+        for claim in (*evidence.live, *evidence.ended)
+        if claim.started_s is None or runs is not None or _was_seen(claim)
     ]
-    last_seen_s = {key: pods.last_seen_s.get(key, pods.listening_since_s) for key in set(keys.values())}
-    found = reconcile(compared, running, last_seen_s, now_s, settings)
+    running = {} if runs is None else {evidence.key: runs}
+    last_seen_s = {evidence.key: evidence.last_seen_s}
+    found = reconcile(compared, running, last_seen_s, evidence.observed_s, evidence.settings)
     by_claim: dict[str, list[ReconciledClaim]] = {}
     for each in found:
         by_claim.setdefault(each.claim, []).append(each)
-    notices = [_notice(claim, by_key.get(keys[claim.id], ()), by_claim.get(claim.id, ()), now_s) for claim in live]
+    notices = [_notice(claim, evidence, by_claim.get(claim.id, ())) for claim in evidence.live]
+    pods = evidence.pods
     unclaimed = [
-        UnclaimedWorkload(
-            by_key[each.workload][0].workload,
-            each.claim,
-            each.quota,
-            len(by_key[each.workload]),
-            each.since_s,
-            each.running,
-        )
+        UnclaimedWorkload(pods[0].workload, each.claim, each.quota, len(pods), each.since_s, each.running, evidence)
         for each in found
         if each.finding in (ReconciliationFinding.NEVER_CLAIMED, ReconciliationFinding.AFTER_END)
     ]
     return ObservedClaims([notice for notice in notices if notice is not None], unclaimed)
 
 
-def _workload(
-    key: str, pods: Sequence[RunningPod], named: Collection[str] | None, nodes: Collection[str], now_s: float
-) -> RunningWorkload:
-    """What counts of a workload: what its claims name; of one without a claim, what runs on the tree's nodes."""
-    if named is None:
-        return workload_of(key, [pod for pod in pods if not pod.is_system and pod.node in nodes], now_s)
-    whole = workload_of(key, pods, now_s)
+def _evidence(
+    live: Sequence[QuotaClaim],
+    ended: Sequence[QuotaClaim],
+    pods: RunningPods,
+    nodes: frozenset[str],
+    now_s: float,
+    settings: ReconciliationSettings,
+) -> Iterator[WorkloadEvidence]:
+    """Yields what is known of each key that a comparable claim or a pod has, sorted by key."""
+    by_key = pods.by_key()
+    both: tuple[dict[str, list[QuotaClaim]], dict[str, list[QuotaClaim]]] = ({}, {})
+    for claims, into in zip((live, ended), both, strict=True):
+        for claim in claims:
+            if _is_comparable(claim, pods):
+                into.setdefault(pods.key_of(claim), []).append(claim)
+    for key in sorted({*by_key, *both[0], *both[1]}):
+        running = by_key.get(key, [])
+        here = {pod.node for pod in running if pod.node in nodes}
+        seen_s = pods.last_seen_s.get(key, pods.listening_since_s)
+        yield WorkloadEvidence(key, both[0].get(key, ()), both[1].get(key, ()), running, here, seen_s, now_s, settings)
+
+
+def _workload(evidence: WorkloadEvidence) -> RunningWorkload | None:
+    """What counts of a workload: what its claims name; of one without a claim, what runs on the tree's nodes. None if
+    nothing does."""
+    if not evidence.pods:
+        return None
+    if not evidence.live:
+        counted = [pod for pod in evidence.pods if not pod.is_system and pod.node in evidence.nodes]
+        found = workload_of(evidence.key, counted, evidence.observed_s)
+        return found if found.amounts else None
+    named = {resource for claim in evidence.live for resource in claim.request}
+    whole = workload_of(evidence.key, evidence.pods, evidence.observed_s)
     return replace(whole, amounts={name: amount for name, amount in whole.amounts.items() if name in named})
 
 
@@ -153,9 +195,8 @@ def _was_seen(claim: QuotaClaim) -> bool:
     return claim.run is not None and claim.run.first_seen_s is not None
 
 
-def _notice(
-    claim: QuotaClaim, pods: Sequence[RunningPod], found: Sequence[ReconciledClaim], now_s: float
-) -> RunNotice | None:
+def _notice(claim: QuotaClaim, evidence: WorkloadEvidence, found: Sequence[ReconciledClaim]) -> RunNotice | None:
+    pods, now_s = evidence.pods, evidence.observed_s
     has_ended = any(each.finding is ReconciliationFinding.ENDED for each in found)
     differs = [(FINDINGS[each.finding], each.since_s) for each in found if each.finding in FINDINGS]
     order = claim.reclaim
@@ -171,7 +212,8 @@ def _notice(
     run = ClaimRun(len(pods), first_seen_s, finding, since_s)
     seen = run if before is not None or run != ClaimRun(0) else None
     started = bool(pods) and claim.started_s is None and claim.state is not ClaimState.QUEUED
-    return RunNotice(claim.id, claim.quota, seen, has_ended) if has_ended or started or seen != before else None
+    is_news = has_ended or started or seen != before
+    return RunNotice(claim.id, claim.quota, seen, evidence, has_ended) if is_news else None
 
 
 def finding_decision(
@@ -202,5 +244,6 @@ def _timed(claim: str, quota: str, reason: Reason, since_s: float, now_s: float,
 
 
 def replay_finding(since_s: int, now_s: int) -> int:
-    """Returns the result of the record of a finding: for how long it has been so, in seconds."""
+    """Returns for how long something has been so, in seconds. Only records that are older than decision 0125 name this
+    function; others name slackwater.quota.domain.finding_replay."""
     return now_s - since_s

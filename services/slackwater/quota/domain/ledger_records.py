@@ -10,6 +10,7 @@ from slackwater.fairshare.claims import QuotaClaim
 from slackwater.fairshare.start_estimate import StartEstimate
 from slackwater.fairshare.tree import Amounts
 from slackwater.model.records import record
+from slackwater.quota.domain.reclaim_counts import ReclaimCount
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 
 DEFAULT_TREE: Final = "default"
@@ -29,6 +30,8 @@ class StoredTree:
     over_since_s: Mapping[str, float] = field(default_factory=dict)
     """Since when quotas use more than their runtime."""
     leave: ReclaimLeave = field(default_factory=ReclaimLeave)
+    reclaims: Mapping[str, ReclaimCount] = field(default_factory=dict)
+    """By workload."""
 
 
 @record(frozen=True, slots=True)

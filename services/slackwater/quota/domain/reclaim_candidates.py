@@ -21,6 +21,8 @@ def reclaim_candidates(
     A claim is left out if what its quota and those above it borrow is covered by claims before it, in each resource
     that it holds. Which of them a reclaim takes depends on what the lender asks for.
     """
+    if not any(account.borrowed for account in accounts.values()):
+        return []
     layout, index = TreeLayout(list(quotas)), ClaimIndex(claims)
     state = TreeState(layout, index, total)
     open_debts = {name: dict(account.borrowed) for name, account in accounts.items()}

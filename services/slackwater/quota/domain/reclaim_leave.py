@@ -44,6 +44,8 @@ class ReclaimLeave:
     granted: Mapping[str, float] = field(default_factory=dict)
     """By claim, until when its pods may be asked to end."""
     pods: Mapping[str, tuple[EvictablePod, ...]] = field(default_factory=dict)
+    refused: frozenset[str] = frozenset()
+    """Claims of which the last answer said that their pods may not be evicted yet."""
     because: str = ""
     """Why the rest waits."""
     again_s: float | None = None
@@ -66,13 +68,14 @@ class ReclaimLeave:
         pause = UNANSWERED_S if not self.is_answered else REFUSED_S if self.because else 0.0
         return abs(now_s - self.asked_s) >= pause
 
-    def text(self, now_s: float) -> str:
+    def text(self) -> str:
         """Returns what the claims that wait for leave wait for."""
         if not self.request:
             return ""
         if not self.is_answered:
-            return f"the pool was asked {now_s - self.asked_s:.0f} s ago and has not answered"
-        again = "" if self.again_s is None else f", again at {datetime.fromtimestamp(self.again_s, UTC):%H:%M:%SZ}"
+            asked = f"the pool was asked at {_time(self.asked_s)} and has not answered"
+            return f"{self.because}; {asked}" if self.because and self.refused else asked
+        again = "" if self.again_s is None else f", again at {_time(self.again_s)}"
         return f"{self.because}{again}" if self.because else ""
 
 
@@ -132,6 +135,7 @@ def asked(leave: ReclaimLeave, request: str, wanted: Sequence[WantedLeave], now_
         is_answered=False,
         granted={claim: until_s for claim, until_s in leave.granted.items() if claim in usable},
         pods={**kept, **{each.claim: each.pods for each in wanted}},
+        refused=leave.refused.intersection(each.claim for each in wanted),
         evicting={uid: at for uid, at in leave.evicting.items() if abs(now_s - at) < EVICTED_AGAIN_S},
     )
 
@@ -143,7 +147,12 @@ def answered(
     if request != leave.request or leave.is_answered:
         return leave
     allowed = {**leave.granted, **dict.fromkeys(granted, until_s)}
-    return replace(leave, is_answered=True, granted=allowed, because=because, again_s=again_s)
+    refused = frozenset(leave.pods.keys() - allowed.keys())
+    return replace(leave, is_answered=True, granted=allowed, refused=refused, because=because, again_s=again_s)
+
+
+def _time(at_s: float) -> str:
+    return f"{datetime.fromtimestamp(at_s, UTC):%H:%M:%SZ}"
 
 
 def _evictable(pods: Sequence[RunningPod]) -> tuple[EvictablePod, ...]:

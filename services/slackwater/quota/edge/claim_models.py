@@ -11,7 +11,6 @@ from slackwater.fairshare.claims import ClaimState, QuotaClaim, ReclaimReason, R
 from slackwater.fairshare.documents import ResourceName, amounts_of
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import Tier
-from slackwater.quota.domain.claim_decisions import wait_text
 from slackwater.quota.usecases.tree_view import ClaimStanding
 from slackwater.waterline.policies.quantity import Written
 
@@ -139,8 +138,7 @@ class ClaimView(BaseModel):
         claim, because = kept.claim, kept.because
         reason, message = ("", "") if because is None else (because.reason, because.message)
         if place is not None:
-            note = f": {standing.leave}" if standing.leave else ""
-            reason, message = f"claim_queued_{place.reason.value}", f"{wait_text(place)}{note}"
+            reason, message = f"claim_queued_{place.reason.value}", standing.wait
         return cls(
             id=claim.id,
             quota=claim.quota,
@@ -173,6 +171,28 @@ class ClaimList(BaseModel):
     """The claims of a quota that have not ended: those that hold, then the queue in its order."""
 
     items: list[ClaimView]
+
+
+class ReclaimableView(BaseModel):
+    """A claim that has to end, or would have to next."""
+
+    claim: str
+    quota: str
+    amounts: dict[str, int]
+    priority: int
+    workload: str
+    reclaim: ReclaimView | None = Field(description="Null: no lender asks for what it uses yet.")
+
+    @classmethod
+    def of(cls, claim: QuotaClaim) -> ReclaimableView:
+        return cls(
+            claim=claim.id,
+            quota=claim.quota,
+            amounts=dict(claim.holds),
+            priority=claim.priority,
+            workload=claim.workload,
+            reclaim=_reclaim(claim),
+        )
 
 
 def _moment(seconds: float | None) -> datetime | None:

@@ -10,7 +10,7 @@ from slackwater.fairshare.tree import ROOT
 from slackwater.fairshare.validation import SYSTEM
 from slackwater.model.time import Clock
 from slackwater.quota.edge.claim_models import ClaimList, ClaimView, WantedClaim
-from slackwater.quota.edge.tree_models import QuotaTree, QuotaWhy
+from slackwater.quota.edge.tree_models import QuotaReclaims, QuotaTree, QuotaWhy
 from slackwater.quota.usecases.manage_claims import ManageClaims
 from slackwater.runtime.moments import ALLOWED, moment
 from slackwater.runtime.roles import Role
@@ -45,6 +45,11 @@ def quota_router(claims: ManageClaims, clock: Clock) -> Routes:
             return QuotaWhy.of_system(whole)
         view = await claims.view_of(quota) if when is None else await claims.view_at(quota, when)
         return QuotaWhy.of(view, quota)
+
+    @router.get("/quotas/{quota}/reclaims", role=Role.VIEWER, operation_id="get_quota_reclaims")
+    async def get_reclaims(quota: RootName, tree: TreeName = "") -> QuotaReclaims:
+        """The claims of a quota and those below it that have to end, and those that would have to next."""
+        return QuotaReclaims.of(await claims.view_of(quota, tree), quota)
 
     @router.get("/claims/{claim}", role=Role.VIEWER, operation_id="find_claim")
     async def find_claim(claim: ClaimName) -> ClaimView:

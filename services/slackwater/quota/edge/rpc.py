@@ -10,8 +10,8 @@ from typing import Final
 import grpc.aio
 from pydantic import ValidationError
 
-from slackwater.fairshare.claims import ENDED
-from slackwater.model.errors import InvalidInput
+from slackwater.fairshare.claims import ENDED, QuotaClaim
+from slackwater.model.errors import InvalidInput, SlackwaterError
 from slackwater.model.tiers import Tier
 from slackwater.quota.edge.claim_models import ClaimView, WantedClaim
 from slackwater.quota.usecases.manage_claims import ManageClaims
@@ -23,7 +23,9 @@ from slackwater.v1 import quota_service_pb2 as messages
 from slackwater.v1 import quota_service_pb2_grpc as stubs
 
 NAME: Final = "slackwater.v1.QuotaService"
-ROLES: Final = {"Admit": Role.OPERATOR, "Release": Role.OPERATOR, "Watch": Role.VIEWER}
+ROLES: Final = {"Admit": Role.OPERATOR, "AdmitMany": Role.OPERATOR, "Release": Role.OPERATOR, "Watch": Role.VIEWER}
+MOST_CLAIMS: Final = 500
+"""Of one call."""
 LOOK_SECONDS: Final = 0.5
 """Between two looks of a watch."""
 _TIERS: Mapping[int, str] = {
@@ -59,6 +61,19 @@ class QuotaRpc(stubs.QuotaServiceServicer):
     ) -> messages.AdmitResponse:
         standing, _ = await self._claims.submit(_wanted(request).claim(_name(request.quota)), dry_run=request.dry_run)
         return messages.AdmitResponse(claim=_message(standing))
+
+    async def AdmitMany(  # noqa: N802 - the contract's name
+        self,
+        request: messages.AdmitManyRequest,
+        context: grpc.aio.ServicerContext[messages.AdmitManyRequest, messages.AdmitManyResponse],
+    ) -> messages.AdmitManyResponse:
+        if not 0 < len(request.claims) <= MOST_CLAIMS:
+            said = f"claims: {len(request.claims)} claims; allowed: 1 to {MOST_CLAIMS}"
+            raise InvalidInput(said, field="claims")
+        wanted = [_claim_or_error(each) for each in request.claims]
+        answers = iter(await self._claims.submit_many([each for each in wanted if isinstance(each, QuotaClaim)]))
+        results = [next(answers) if isinstance(each, QuotaClaim) else each for each in wanted]
+        return messages.AdmitManyResponse(results=[_result(each) for each in results])
 
     async def Release(  # noqa: N802 - the contract's name
         self,
@@ -112,6 +127,22 @@ def _wanted(request: messages.AdmitRequest) -> WantedClaim:
         first = error.errors()[0]
         field = str(first["loc"][0])
         raise InvalidInput(f"{field}: {first['msg']}", field=field) from None
+
+
+def _claim_or_error(request: messages.AdmitRequest) -> QuotaClaim | SlackwaterError:
+    try:
+        if request.dry_run:
+            raise InvalidInput("dry_run: try a claim by Admit", field="dry_run")
+        return _wanted(request).claim(_name(request.quota))
+    except InvalidInput as error:
+        return error
+
+
+def _result(answer: ClaimStanding | SlackwaterError) -> messages.AdmitResult:
+    if isinstance(answer, ClaimStanding):
+        return messages.AdmitResult(claim=_message(answer))
+    error = messages.AdmitError(code=answer.code, message=answer.message, field=answer.field or "")
+    return messages.AdmitResult(error=error)
 
 
 def _name(text: str, field: str = "quota") -> str:

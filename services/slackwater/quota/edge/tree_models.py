@@ -12,6 +12,7 @@ from slackwater.fairshare.validation import SYSTEM
 from slackwater.model.errors import NotFound
 from slackwater.quota.domain.claim_runs import UnclaimedWorkload
 from slackwater.quota.domain.ledger_records import tree_key
+from slackwater.quota.edge.claim_models import ReclaimableView
 from slackwater.quota.usecases.tree_view import TreeView
 
 ByResource = dict[str, int]
@@ -86,6 +87,29 @@ class QuotaTree(BaseModel):
         )
 
 
+class QuotaReclaims(BaseModel):
+    """What is reclaimed from a quota and those below it: `reclaiming` has to end; `next` would have to, in this order,
+    if all that they borrow were asked for. A reclaim takes no more of it than the lender needs."""
+
+    quota: str
+    tree: str
+    generation: int
+    reclaiming: list[ReclaimableView]
+    next: list[ReclaimableView]
+
+    @classmethod
+    def of(cls, view: TreeView, quota: str) -> QuotaReclaims:
+        """Returns the reclaims below `quota`, its own included. Raises NotFound."""
+        names = {node.name for node in _below(view, quota)}
+        return cls(
+            quota=quota,
+            tree=tree_key(view.tree),
+            generation=view.generation,
+            reclaiming=[ReclaimableView.of(claim) for claim in view.reclaiming() if claim.quota in names],
+            next=[ReclaimableView.of(claim) for claim in view.candidates() if claim.quota in names],
+        )
+
+
 class RoundView(BaseModel):
     """One distribution by weight of what was left."""
 
@@ -125,6 +149,9 @@ class QuotaWhy(BaseModel):
     generation: int
     since: datetime | None = Field(description="Of a past state: when it was first seen so. Null: the state now.")
     dimensions: list[DimensionView]
+    next_reclaims: list[ReclaimableView] = Field(
+        default=[], description="Of it and those below it, in this order; of a past state none are kept."
+    )
 
     @classmethod
     def of(cls, view: TreeView, quota: str) -> QuotaWhy:
@@ -137,6 +164,7 @@ class QuotaWhy(BaseModel):
             generation=view.generation,
             since=None if view.at_s is None else datetime.fromtimestamp(view.at_s, UTC),
             dimensions=list(_dimensions(view, declared)),
+            next_reclaims=QuotaReclaims.of(view, quota).next,
         )
 
     @classmethod

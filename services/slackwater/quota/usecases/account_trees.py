@@ -14,9 +14,7 @@ from slackwater.fairshare.tree import Amounts, Quota
 from slackwater.model.bounds import MOST_COUNT, MOST_SECONDS
 from slackwater.model.errors import Conflict
 from slackwater.model.time import Clock
-from slackwater.quota.domain.claim_decisions import wait_text
 from slackwater.quota.domain.ledger_records import tree_key
-from slackwater.quota.domain.reclaim_candidates import reclaim_candidates
 from slackwater.quota.usecases.claim_records import SERVICE
 from slackwater.quota.usecases.manage_claims import ManageClaims
 from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView
@@ -68,8 +66,6 @@ def accounted(view: TreeView, waiting: Sequence[ClaimStanding], now: datetime) -
     """Returns the event of a tree; `waiting` are the first claims of its queues."""
     claims = [kept.claim for kept in view.claims]
     queued = sum(claim.state is ClaimState.QUEUED for claim in claims)
-    candidates = reclaim_candidates(view.quotas.values(), claims, view.accounts, view.totals.total)
-    reclaiming = sorted((claim for claim in claims if claim.reclaim is not None), key=_deadline)
     figures = _figures(view, claims)
     return QuotaAccounted(
         tree=tree_key(view.tree),
@@ -81,8 +77,8 @@ def accounted(view: TreeView, waiting: Sequence[ClaimStanding], now: datetime) -
         quotas_beyond=max(0, len(figures) - MOST_QUOTAS),
         queue=tuple(_waiting(standing) for standing in waiting),
         queue_beyond=max(0, queued - len(waiting)),
-        reclaiming=tuple(_reclaimed(claim) for claim in reclaiming[:MOST_RECLAIMS]),
-        candidates=tuple(_reclaimed(claim) for claim in candidates[:MOST_RECLAIMS]),
+        reclaiming=tuple(_reclaimed(claim) for claim in view.reclaiming()[:MOST_RECLAIMS]),
+        candidates=tuple(_reclaimed(claim) for claim in view.candidates()[:MOST_RECLAIMS]),
         accounted_at=now,
     )
 
@@ -136,7 +132,7 @@ def _waiting(standing: ClaimStanding) -> WaitingClaim:
         request=_sums(claim.request),
         priority=claim.priority,
         reason="" if place is None else place.reason.value,
-        message="" if place is None else wait_text(place),
+        message=standing.wait,
         submitted_at=datetime.fromtimestamp(claim.submitted_s, UTC),
         p50_seconds=None if estimate is None else _seconds(estimate.p50_s),
         p90_seconds=None if estimate is None else _seconds(estimate.p90_s),
@@ -158,10 +154,6 @@ def _reclaimed(claim: QuotaClaim) -> ReclaimedClaim:
         for_claim="" if order is None else order.for_claim,
         deadline=None if order is None else datetime.fromtimestamp(order.deadline_s, UTC),
     )
-
-
-def _deadline(claim: QuotaClaim) -> tuple[float, str]:
-    return (0.0 if claim.reclaim is None else claim.reclaim.deadline_s, claim.id)
 
 
 def _sums(amounts: Amounts) -> dict[str, int]:

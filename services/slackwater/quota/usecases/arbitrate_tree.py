@@ -33,6 +33,7 @@ from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
 from slackwater.quota.domain.claim_requests import ClaimRequest
 from slackwater.quota.domain.claim_runs import RunNotice, finding_decision
 from slackwater.quota.domain.ledger_records import ClaimReasoning, KeptClaim, StoredTree, tree_key
+from slackwater.quota.domain.reclaim_counts import count_reclaims, with_reclaims
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.tree_ledger import TreeLedger, Uses, uses, uses_to_write
 from slackwater.quota.ports import LedgerStore, LedgerUnit, QuotaMeter
@@ -40,8 +41,10 @@ from slackwater.quota.usecases.ask_reclaims import reclaim_requests
 from slackwater.quota.usecases.claim_records import SERVICE, claim_event, claim_record, finding_record
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
-from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView
+from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView, wait_note
 
+MOST_TOGETHER: Final = 512
+"""Requests of one transaction: more would hold up all others of this process, and the writers of other replicas."""
 ATTEMPTS: Final = 8
 """Each fails only if another writer succeeded meanwhile."""
 
@@ -54,6 +57,9 @@ class PendingRequest:
     result: KeptClaim | None = None
     error: Exception | None = None
     is_new: bool = False
+    before: QuotaClaim | None = None
+    after: QuotaClaim | None = None
+    """The claim that the request found, and what it made of it; None if it changed nothing."""
 
     @property
     def is_done(self) -> bool:
@@ -95,9 +101,8 @@ class ArbitrateTree:
         pending = PendingRequest(request)
         self._pending.append(pending)
         async with self._turn:
-            if not pending.is_done:
-                batch, self._pending = self._pending, []
-                await self._write(batch)
+            while not pending.is_done:
+                await self._write(self._batch())
         if pending.error is not None:
             raise pending.error
         return pending
@@ -106,8 +111,7 @@ class ArbitrateTree:
         """Decide again about what waits: time has passed, or the pool or a quota changed. Raises as `decide`."""
         self._trees.require_pools()
         async with self._turn:
-            batch, self._pending = self._pending, []
-            await self._write(batch, check=True)
+            await self._write(self._batch(), check=True)
 
     async def note(self, requests: Sequence[ClaimRequest]) -> Sequence[PendingRequest]:
         """Carry out requests together; errors stay with their request. Raises as `decide` if nothing was written."""
@@ -115,10 +119,13 @@ class ArbitrateTree:
         noted = [PendingRequest(request) for request in requests]
         self._pending += noted
         async with self._turn:
-            if not all(pending.is_done for pending in noted):
-                batch, self._pending = self._pending, []
-                await self._write(batch)
+            while not all(pending.is_done for pending in noted):
+                await self._write(self._batch())
         return noted
+
+    def _batch(self) -> Sequence[PendingRequest]:
+        batch, self._pending = self._pending[:MOST_TOGETHER], self._pending[MOST_TOGETHER:]
+        return batch
 
     async def answer(self, change: Callable[[ReclaimLeave], ReclaimLeave]) -> None:
         """Take an answer to a request for leave, and decide with it. Raises Conflict, Unavailable."""
@@ -149,6 +156,8 @@ class ArbitrateTree:
             if wanted is None:
                 assert known is not None  # noqa: S101 - a request without a claim raises
                 return known
+            if known is None:
+                wanted = with_reclaims(wanted, current.stored.reclaims, now_s)
             index = ClaimIndex([*current.claims.values(), wanted])
             plan = arbitrate(self._snapshot(index, current.stored, now_s), now_s)
             after = apply_plan(plan, index.by_id, now_s).get(request.id, wanted)
@@ -198,14 +207,13 @@ class ArbitrateTree:
 
     def _standing(self, kept: KeptClaim, current: TreeLedger | None) -> ClaimStanding:
         place = None if current is None else self._places_of(current).get(kept.claim.id)
-        estimate = None
+        estimate, note = None, ""
         if current is not None and place is not None:
             layout, total = self._trees.layout(self.tree), self._trees.totals(self.tree).total
             now_s = self._clock.now().timestamp()
             estimate = self._history.estimate(kept.claim, place, current.index, layout, total, now_s)
-        waits = place is not None and place.reason is WaitReason.BUDGET
-        leave = current.stored.leave.text(self._clock.now().timestamp()) if waits and current is not None else ""
-        return ClaimStanding(kept, place, estimate, self._history.hit_rate(kept.claim.quota), leave)
+            note = wait_note(kept.claim, place, current.stored.leave, self._settings)
+        return ClaimStanding(kept, place, estimate, self._history.hit_rate(kept.claim.quota), note)
 
     def _places_of(self, current: TreeLedger) -> Mapping[str, QueuePlace]:
         """The places of the last plan; planned again where another replica made that."""
@@ -278,7 +286,7 @@ class ArbitrateTree:
         records = self._records(decisions, snapshot, current.stored.generation + 1, now)
         self._places = {place.claim: place for place in plan.places}
         after = {**changed, **apply_plan(plan, index.by_id, now.timestamp())}
-        found = self._findings(batch, current, after, now)
+        found = self._findings(batch, now)
         reasons = {**found, **records}
 
         def decision_of(claim: str) -> str:
@@ -289,7 +297,8 @@ class ArbitrateTree:
         leave, requests = reclaim_requests(self.tree, plan, after, current, self._trees, decision_of, now)
         is_older = current.stored.leave is not leave or plan.over_since_s.keys() != current.stored.over_since_s.keys()
         if after or is_older:
-            tree = replace(current.stored, over_since_s=dict(plan.over_since_s), leave=leave)
+            counts = count_reclaims(current.stored.reclaims, after.values(), now.timestamp())
+            tree = replace(current.stored, over_since_s=dict(plan.over_since_s), leave=leave, reclaims=counts)
             stored = await unit.advance(tree)
             kept = [self._kept(claim, current, reasons, now) for claim in after.values()]
             await self._save(unit, current, kept, before)
@@ -317,20 +326,16 @@ class ArbitrateTree:
             late = now.timestamp() > order.deadline_s
             self._meter.reclaimed(tree_key(self.tree), now.timestamp() - order.since_s, late=late)
 
-    def _findings(
-        self, batch: Sequence[PendingRequest], current: TreeLedger, after: Mapping[str, QuotaClaim], now: datetime
-    ) -> dict[str, DecisionRecord]:
+    def _findings(self, batch: Sequence[PendingRequest], now: datetime) -> dict[str, DecisionRecord]:
         """The records of what agents' reports say of claims, by claim."""
         records = {}
         for pending in batch:
-            notice, claim = pending.request, after.get(pending.request.id)
-            if not isinstance(notice, RunNotice) or claim is None or pending.error is not None:
-                continue
-            known = current.kept.get(claim.id)
-            before = None if known is None else known.claim
-            found = finding_decision(before, claim, now.timestamp(), has_ended=notice.has_ended)
-            if found is not None:
-                records[claim.id] = finding_record(found, self.tree, now)
+            notice, before, after = pending.request, pending.before, pending.after
+            if isinstance(notice, RunNotice) and after is not None:
+                found = finding_decision(before, after, now.timestamp(), has_ended=notice.has_ended)
+                if found is not None:
+                    record = finding_record(found, notice.evidence, self.tree, now, notice.id, before)
+                    records[notice.id] = record
         return records
 
     def _records(
@@ -347,6 +352,7 @@ class ArbitrateTree:
             queue_policies=snapshot.queue_policies,
             over_since_s=snapshot.over_since_s,
             granted=snapshot.granted,
+            refused=snapshot.refused,
         )
         return {each.claim: claim_record(each, plain, self.tree, generation, now) for each in decisions}
 
@@ -390,8 +396,9 @@ class ArbitrateTree:
             name = pending.request.id
             other = others.get(name)
             found = changed.get(name) or current.claims.get(name) or (None if other is None else other.claim)
+            pending.before, pending.after = found, None
             try:
-                claim = pending.request.applied(found, now_s)
+                pending.after = claim = pending.request.applied(found, now_s)
             except SlackwaterError as error:
                 pending.error = error
                 continue
@@ -399,6 +406,8 @@ class ArbitrateTree:
                 pending.result = current.kept.get(name) or other
             else:
                 pending.is_new = found is None
+                if found is None:
+                    claim = with_reclaims(claim, current.stored.reclaims, now_s)
                 changed[name] = claim
                 current.index.put(claim)
         return changed
@@ -418,6 +427,7 @@ class ArbitrateTree:
             over_since_s=stored.over_since_s,
             evictions_allowed={},
             granted=stored.leave.usable(now_s),
+            refused=stored.leave.refused,
         )
 
     def _decisions(self, plan: ArbitrationPlan, index: ClaimIndex, told: set[str]) -> Sequence[ClaimDecision]:

@@ -11,9 +11,12 @@ from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord, Input, Replay, Term
 from slackwater.events.claim_changed import ClaimChanged
 from slackwater.fairshare.arbitration_plan import QuotaSnapshot
-from slackwater.quota.domain import claim_runs
+from slackwater.fairshare.claims import QuotaClaim
 from slackwater.quota.domain.claim_decisions import ClaimDecision
 from slackwater.quota.domain.claim_replay import FUNCTION, replay_arguments
+from slackwater.quota.domain.claim_runs import WorkloadEvidence
+from slackwater.quota.domain.finding_replay import FUNCTION as OBSERVATION
+from slackwater.quota.domain.finding_replay import finding_arguments
 from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
 
 SERVICE: Final = "quota"
@@ -21,8 +24,8 @@ RULE: Final = "arbitrate"
 RECONCILE: Final = "reconcile"
 REPORTS: Final = "agents' reports"
 MOST_REPLAYED: Final = 60
-"""Quotas and claims in the arguments of a replay; records of larger trees are compact, because a busy tree would
-fill the stream with copies of itself."""
+"""Quotas and claims, or claims and pods, in the arguments of a replay; records of more are compact, because a busy tree
+would fill the stream with copies of itself."""
 _IDS: Final = uuid.UUID("5a8d9f53-0f0c-5d0e-9d1c-6a5a3f0f7b11")
 
 
@@ -57,9 +60,18 @@ def claim_record(
     )
 
 
-def finding_record(decision: ClaimDecision, tree: str, now: datetime) -> DecisionRecord:
-    """Returns the record of what was found about a claim, or about a workload without one. The same finding again has
-    the same id."""
+def finding_record(
+    decision: ClaimDecision,
+    evidence: WorkloadEvidence,
+    tree: str,
+    now: datetime,
+    claim: str = "",
+    found: QuotaClaim | None = None,
+) -> DecisionRecord:
+    """Returns the record of what was found about a claim, which was stored as `found`, or about a workload without one.
+    The same finding again has the same id."""
+    small = len(evidence.live) + len(evidence.ended) + len(evidence.pods) <= MOST_REPLAYED
+    arguments = finding_arguments(evidence, now.timestamp(), claim, found) if small else {}
     since_s = decision.others["since"]
     figures = {name: value for name, value in decision.others.items() if name not in ("since", "now")}
     since = datetime.fromtimestamp(since_s, UTC).isoformat()
@@ -80,7 +92,8 @@ def finding_record(decision: ClaimDecision, tree: str, now: datetime) -> Decisio
         result=decision.result,
         unit=decision.unit,
         remaining_because=decision.message,
-        replay=Replay(function=claim_runs.FUNCTION, arguments={"since_s": since_s, "now_s": decision.others["now"]}),
+        replay=Replay(function=OBSERVATION, arguments=arguments),
+        compact=not small,
     )
 
 

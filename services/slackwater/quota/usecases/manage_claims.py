@@ -11,7 +11,7 @@ from slackwater.fairshare.arbitration_plan import ArbitrationSettings
 from slackwater.fairshare.claims import QuotaClaim
 from slackwater.fairshare.documents import DeclaredQuota
 from slackwater.fairshare.tree import ROOT
-from slackwater.model.errors import NotFound
+from slackwater.model.errors import Conflict, NotFound, SlackwaterError
 from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_requests import ClaimRequest, Release, StartNotice, Submission
 from slackwater.quota.domain.claim_runs import ObservedClaims, observe_claims
@@ -61,6 +61,31 @@ class ManageClaims:
         if declared.non_preemptible and not claim.non_preemptible:
             claim = replace(claim, non_preemptible=True)
         return await self._carry_out(Submission(claim), dry_run=dry_run)
+
+    async def submit_many(self, claims: Sequence[QuotaClaim]) -> Sequence[ClaimStanding | SlackwaterError]:
+        """Returns each claim, or the error of its own that kept it out: claims of one tree are decided about together.
+        Raises Conflict, Unavailable where none of a tree was carried out, or that is not known."""
+        found: dict[int, ClaimStanding | SlackwaterError] = {}
+        by_tree: dict[str, dict[int, Submission]] = {}
+        for place, claim in enumerate(claims):
+            try:
+                declared = await self._trees.find(claim.quota)
+            except NotFound as error:
+                found[place] = error
+                continue
+            bound = claim.non_preemptible or declared.non_preemptible
+            submission = Submission(claim if bound is claim.non_preemptible else replace(claim, non_preemptible=True))
+            by_tree.setdefault(declared.quota.tree, {})[place] = submission
+        for tree, submissions in by_tree.items():
+            arbiter = self.of(tree)
+            for place, done in zip(submissions, await arbiter.note(list(submissions.values())), strict=True):
+                if done.result is not None:
+                    found[place] = arbiter.standing(done.result)
+                elif isinstance(done.error, Conflict | NotFound):
+                    found[place] = done.error
+                else:
+                    raise done.error or Conflict("the request was interrupted; send it again")
+        return [found[place] for place in range(len(claims))]
 
     async def start(self, quota: str, claim: str, *, dry_run: bool = False) -> ClaimStanding:
         """Note that the workload runs. Raises NotFound, Conflict, Unavailable."""

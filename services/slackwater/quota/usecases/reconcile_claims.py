@@ -63,6 +63,7 @@ class ReconcileClaims:
         if new:
             async with self._store.unit_of_work() as unit:
                 for found in new:
-                    record = finding_record(unclaimed_decision(found, now.timestamp()), tree, now)
+                    decision = unclaimed_decision(found, now.timestamp())
+                    record = finding_record(decision, found.evidence, tree, now)
                     await unit.publish(decision_event(record, None, SERVICE))
         self._recorded[tree] = {name: found.reason.value for name, found in unclaimed.items()}

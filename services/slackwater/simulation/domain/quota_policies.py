@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from slackwater.fairshare.arbitration import PreparedSnapshot, apply_plan, arbitrate
-from slackwater.fairshare.arbitration_plan import ArbitrationSettings
+from slackwater.fairshare.arbitration_plan import ArbitrationSettings, may_borrow_s
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import ClaimState, QuotaClaim, admit, end
 from slackwater.fairshare.queue_order import QueuePolicy
 from slackwater.fairshare.tree import Amounts, added
 from slackwater.fairshare.tree_layout import TreeLayout
-from slackwater.fairshare.tree_rounds import borrow_backoff_s
 from slackwater.fairshare.waiting_queue import QueueCursor
 
 
@@ -54,7 +53,7 @@ class ArbiterPolicy:
         for queue in index.queues.values():
             for claims in queue.shapes(settings.aging_s).values():
                 submitted_s = claims[0].submitted_s
-                moments.append(submitted_s + borrow_backoff_s(claims[0], settings))
+                moments.append(may_borrow_s(claims[0], settings))
                 waits = (settings.starvation_s, settings.drain_s)
                 moments += [math.nextafter(submitted_s + wait_s, math.inf) for wait_s in waits]
         return min((moment for moment in moments if moment > now_s), default=math.inf)

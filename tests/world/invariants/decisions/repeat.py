@@ -13,17 +13,13 @@ from tests.world.invariants.differences import difference
 
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord
-from slackwater.fairshare.claims import ClaimRun, QuotaClaim, RunFinding
-from slackwater.model.tiers import Tier
 from slackwater.offers import offer
 from slackwater.offers.mid import node_offers
 from slackwater.offers.publish_gate import PublishGate
 from slackwater.offers.snapshot_json import snapshot_from_json
 from slackwater.offers.strategy import strategy_from_json
 from slackwater.prediction.domain.prediction_record import Reasons, explain
-from slackwater.quota.domain import claim_replay, claim_runs
-from slackwater.quota.domain.claim_decisions import ClaimDecision
-from slackwater.quota.domain.claim_runs import UnclaimedWorkload
+from slackwater.quota.domain import claim_replay, finding_replay
 from slackwater.quota.domain.ledger_records import DEFAULT_TREE
 from slackwater.quota.usecases.claim_records import claim_record, finding_record, place_of
 from slackwater.waterline import cycle_replay, decision_record
@@ -140,30 +136,17 @@ def _of_claim(record: DecisionRecord, _: Any) -> tuple[Any, Any]:
 
 
 def _of_finding(record: DecisionRecord, again: Any) -> tuple[Any, Any]:
-    """The record is built again from the time since when it is so, the time of the decision and the figures that
-    agents reported."""
-    now = record.decided_at
-    decision = _found_again(record, _arguments(record)["since_s"], now.timestamp())
+    """The record is built again from its arguments."""
+    given, now = _arguments(record), record.decided_at
+    evidence = finding_replay.evidence_of(given["evidence"])
+    found = None if given["found"] is None else claim_replay.claim_of(given["found"])
+    decision = finding_replay.observed_again(evidence, given["now_s"], given["claim"], found)
+    if decision is None:
+        return _told(record), again
     named = record.node.removeprefix(place_of("").removesuffix(DEFAULT_TREE))
     trees = ("", named) if named == DEFAULT_TREE else (named,)  # both are shown by one name; the id is of one of them
-    made = [finding_record(decision, tree, now) for tree in trees]
-    own = next((one for one in made if one.id == record.id), made[0])
-    return (_told(record), record.result), (_told(own), again)
-
-
-def _found_again(record: DecisionRecord, since_s: int, now_s: float) -> ClaimDecision:
-    if record.reason in (Reason.CLAIM_FOUND_NEVER_CLAIMED, Reason.CLAIM_FOUND_AFTER_END):
-        figures = {one.name: one.value for one in record.inputs if isinstance(one.value, int)}
-        ended = "ended" if record.reason is Reason.CLAIM_FOUND_AFTER_END else ""
-        found = UnclaimedWorkload(record.subject, ended, "", figures.pop("pods"), since_s, figures)
-        return claim_runs.unclaimed_decision(found, now_s)
-    has_ended = record.reason is Reason.CLAIM_FOUND_ENDED
-    finding = None if has_ended else RunFinding(record.reason.value.removeprefix("claim_found_"))
-    run = ClaimRun(0, None, finding, since_s)
-    claim = QuotaClaim(record.subject, "", Tier.BATCH, {}, since_s, started_s=since_s, run=run)
-    decision = claim_runs.finding_decision(None, claim, now_s, has_ended=has_ended)
-    assert decision is not None
-    return decision
+    made = [finding_record(decision, evidence, tree, now, given["claim"], found) for tree in trees]
+    return _told(record), _told(next((one for one in made if one.id == record.id), made[0]))
 
 
 def _of_amount(record: DecisionRecord, again: Any) -> tuple[Any, Any]:
@@ -181,7 +164,7 @@ _WHOLE: Mapping[str, Callable[[DecisionRecord, Any], tuple[Any, Any]]] = Mapping
         cycle_replay.REPLAY_SCHEDULING_UNDER: _of_scheduling,
         "slackwater.waterline.autonomy_record:replay": _of_autonomy,
         claim_replay.FUNCTION: _of_claim,
-        claim_runs.FUNCTION: _of_finding,
+        finding_replay.FUNCTION: _of_finding,
     }
 )
 """By the function that a record names, what it says and what the repetition gives."""

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from slackwater.agent.adapters.kubepods.api_access import ApiAccess
-from slackwater.apiserver.answers import SILENT_SECONDS, read_event, read_page, refusal, watch_query
+from slackwater.apiserver.answers import SILENT_SECONDS, answered, read_event, read_page, refusal, watch_query
 from slackwater.apiserver.port import KindNotServed, Page, WatchEvent
 from slackwater.apiserver.records import ApiRecord, WatchedKind
 from slackwater.model.errors import NotFound, Unavailable
@@ -53,6 +53,7 @@ class PodReader:
 
     async def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
         async with self._get(kind, watch_query(version)) as lines:
+            yield answered(version)
             async for line in lines:
                 if line:
                     with _translated():

@@ -18,14 +18,14 @@ _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
 class Authority:
     """Key and certificate in a folder of their own, created at the first use. Raises Misconfigured without openssl."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, days: int = AUTHORITY_DAYS) -> None:
         self._key = folder / "ca.key"
         self._certificate = folder / "ca.crt"
         if not self._certificate.exists():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             _openssl(
                 "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-sha256",
-                "-days", str(AUTHORITY_DAYS), "-subj", "/CN=slackwater authority",
+                "-days", str(days), "-subj", "/CN=slackwater authority",
                 "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign",
                 "-keyout", str(self._key), "-out", str(self._certificate),
             )  # fmt: skip
@@ -35,7 +35,7 @@ class Authority:
         """The public certificate of the authority."""
         return self._certificate.read_text(encoding="ascii")
 
-    def issue(self, certificate: Path, key: Path, hosts: Sequence[str]) -> None:
+    def issue(self, certificate: Path, key: Path, hosts: Sequence[str], days: int = CERTIFICATE_DAYS) -> None:
         """Write a server certificate for these host names. Raises InvalidInput for an invalid host name."""
         for host in hosts:
             if not host or not set(host) <= _NAME_LETTERS:
@@ -53,7 +53,7 @@ class Authority:
             )  # fmt: skip
             _openssl(
                 "x509", "-req", "-in", str(request), "-CA", str(self._certificate), "-CAkey", str(self._key),
-                "-sha256", "-days", str(CERTIFICATE_DAYS), "-extfile", str(extensions), "-out", str(certificate),
+                "-sha256", "-days", str(days), "-extfile", str(extensions), "-out", str(certificate),
             )  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Room on a node that is kept for pods to come: reservations, their life, owners, and where they are placed. Pure."""

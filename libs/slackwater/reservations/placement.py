@@ -1,0 +1,195 @@
+"""Where a reservation is placed: filters, and a score over predicted headroom. The readable form, node by node;
+`room_index.RoomIndex` finds the same, faster.
+
+A node takes a reservation if it is allowed, has the requests free beside all that pods and other reservations have, and
+if the predicted load after it stays below the node's limit. Of those the node with the most predicted headroom left in
+its scarcest resource is taken, so that a move does not make the next hot spot. Ties go to the lower name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from enum import StrEnum
+
+from slackwater.descheduling.placement import (
+    PODS,
+    Amounts,
+    LoadSource,
+    PlacedPod,
+    PlacementNode,
+    admits,
+    free_for_requests,
+)
+from slackwater.model.records import record
+from slackwater.reservations.reservation import PLACED, Reservation
+
+
+class RoomFilter(StrEnum):
+    """What keeps a reservation off a node. The first that applies is named."""
+
+    OTHER_NODE = "other-node"
+    """It names another node, or avoids this one."""
+    CORDONED = "cordoned"
+    LABELS_OR_TAINTS = "labels-or-taints"
+    REQUESTS = "requests"
+    HEADROOM = "headroom"
+
+
+@record(frozen=True, slots=True)
+class NodeRoom:
+    """A node with what is left on it. Amounts may be below 0."""
+
+    node: PlacementNode
+    free: Amounts
+    """For requests, by resource, with `pods`."""
+    headroom: Amounts
+    """For predicted load, by resource of the limits."""
+
+
+@record(frozen=True, slots=True)
+class ReservationPlacement:
+    """What was found for a reservation."""
+
+    name: str
+    node: str = ""
+    """Empty: no node takes it."""
+    has_room: bool = False
+    """False with a node: preAllocation, what becomes free there is kept for it."""
+    refusals: Mapping[RoomFilter, int] = field(default_factory=dict)
+    """Nodes by what keeps it off; empty where a node takes it."""
+
+    def message(self) -> str:
+        """Returns why no node takes it, with the counts of nodes."""
+        total = sum(self.refusals.values())
+        parts = ", ".join(f"{count} {name.value}" for name, count in sorted(self.refusals.items()))
+        return f"0 of {total} nodes take it: {parts}" if total else "there is no node"
+
+
+def room_of(
+    node: PlacementNode, pods: Sequence[PlacedPod], reservations: Sequence[Reservation], limits: Mapping[str, float]
+) -> NodeRoom:
+    """Returns what is left on a node beside its pods and the reservations placed there.
+
+    `limits`: share of the allocatable amount that the predicted load may take, by resource. A pod without a prediction
+    counts with its requests, and a reservation with the predicted peak of its template, or its requests.
+    """
+    free = free_for_requests(node, pods)
+    load = dict(node.system_peak)
+    for pod in pods:
+        _add(load, expected_load(pod))
+    for reservation in reservations:
+        if reservation.phase not in PLACED or reservation.placed_on != node.name:
+            continue
+        free[PODS] -= 0 if reservation.allocated else 1
+        held = reservation.held()
+        for resource, amount in held.items():
+            if resource in free:
+                free[resource] -= amount
+        _add(load, _unused_load(reservation, held))
+    headroom = {
+        resource: int(share * node.allocatable.get(resource, 0)) - load.get(resource, 0)
+        for resource, share in limits.items()
+    }
+    return NodeRoom(node, free, headroom)
+
+
+def expected_load(pod: PlacedPod) -> Amounts:
+    """Returns the predicted peak, or the requests where there is none."""
+    peak = pod.load(LoadSource.PREDICTED)
+    return pod.requests if peak is None else peak
+
+
+def refusal(reservation: Reservation, room: NodeRoom) -> RoomFilter | None:
+    """Returns what keeps a reservation off a node; None where it fits."""
+    return _not_allowed(reservation, room.node) or _too_large(reservation, room)
+
+
+def remaining_share(reservation: Reservation, room: NodeRoom) -> float:
+    """Returns the share of the allocatable amount that is left as predicted headroom with the reservation, in the
+    resource where it is least; 1 where no limit applies."""
+    need = expected_load(reservation.template)
+    shares = [
+        (left - need.get(resource, 0)) / room.node.allocatable[resource]
+        for resource, left in room.headroom.items()
+        if room.node.allocatable.get(resource, 0) > 0
+    ]
+    return min(shares, default=1.0)
+
+
+def place_plainly(pending: Sequence[Reservation], rooms: Sequence[NodeRoom]) -> Sequence[ReservationPlacement]:
+    """Returns where each reservation is placed, in this order; each finds what the former ones left."""
+    left = {room.node.name: room for room in rooms}
+    found = []
+    for reservation in pending:
+        placement = find_place(reservation, list(left.values()))
+        found.append(placement)
+        if placement.node:
+            left[placement.node] = without(left[placement.node], reservation)
+    return found
+
+
+def without(room: NodeRoom, reservation: Reservation) -> NodeRoom:
+    """Returns what is left on a node with one more reservation."""
+    free = {
+        resource: amount - (1 if resource == PODS else reservation.template.requests.get(resource, 0))
+        for resource, amount in room.free.items()
+    }
+    need = expected_load(reservation.template)
+    headroom = {resource: amount - need.get(resource, 0) for resource, amount in room.headroom.items()}
+    return replace(room, free=free, headroom=headroom)
+
+
+def find_place(reservation: Reservation, rooms: Sequence[NodeRoom]) -> ReservationPlacement:
+    """Returns the best node for one reservation."""
+    fits, short, refusals = [], [], Counter[RoomFilter]()
+    for room in rooms:
+        why = refusal(reservation, room)
+        rank = (-remaining_share(reservation, room), room.node.name)
+        if why is None:
+            fits.append(rank)
+        elif reservation.pre_allocation and why in (RoomFilter.REQUESTS, RoomFilter.HEADROOM):
+            short.append(rank)
+        else:
+            refusals[why] += 1
+    if fits:
+        return ReservationPlacement(reservation.name, min(fits)[1], has_room=True)
+    if short:
+        return ReservationPlacement(reservation.name, min(short)[1])
+    return ReservationPlacement(reservation.name, refusals=dict(refusals))
+
+
+def has_room(room: NodeRoom) -> bool:
+    """Whether nothing on a node is promised twice: what a waiting reservation waits for."""
+    return all(amount >= 0 for amount in room.free.values())
+
+
+def _not_allowed(reservation: Reservation, node: PlacementNode) -> RoomFilter | None:
+    if reservation.node not in ("", node.name) or node.name in reservation.avoids:
+        return RoomFilter.OTHER_NODE
+    if node.unschedulable:
+        return RoomFilter.CORDONED
+    return None if admits(node, reservation.template) else RoomFilter.LABELS_OR_TAINTS
+
+
+def _too_large(reservation: Reservation, room: NodeRoom) -> RoomFilter | None:
+    requests, need = reservation.template.requests, expected_load(reservation.template)
+    if room.free[PODS] < 1 or any(amount > room.free.get(resource, 0) for resource, amount in requests.items()):
+        return RoomFilter.REQUESTS
+    beyond = any(need.get(resource, 0) > left for resource, left in room.headroom.items())
+    return RoomFilter.HEADROOM if beyond else None
+
+
+def _unused_load(reservation: Reservation, held: Amounts) -> Amounts:
+    """The load of owners to come: the share of the template's that is not allocated."""
+    requests, load = reservation.template.requests, expected_load(reservation.template)
+    return {
+        resource: amount * held.get(resource, amount) // requests[resource] if requests.get(resource, 0) > 0 else amount
+        for resource, amount in load.items()
+    }
+
+
+def _add(total: dict[str, int], amounts: Amounts) -> None:
+    for resource, amount in amounts.items():
+        total[resource] = total.get(resource, 0) + amount

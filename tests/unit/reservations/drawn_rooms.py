@@ -1,0 +1,86 @@
+"""Small clusters and reservations drawn by hypothesis, so that few nodes are contended."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from slackwater.descheduling.placement import PODS, NodeTaint, PlacedPod, PlacementNode, PodToleration
+from slackwater.reservations.placement import NodeRoom, room_of
+from slackwater.reservations.reservation import Reservation, ReservationOwner
+
+NODES, ZONES = ("n1", "n2", "n3", "n4"), ("a", "b")
+LIMITS = {"cpu": 0.7, "memory": 0.8}
+amounts = st.fixed_dictionaries({}, optional={"cpu": st.integers(0, 4000), "memory": st.integers(0, 40)})
+zones = st.sampled_from([{}, {"zone": "a"}, {"zone": "b"}])
+
+
+@st.composite
+def placed_pods(draw: st.DrawFn, node: str, number: int) -> PlacedPod:
+    """A pod on a node; not each has a prediction."""
+    uid = f"{node}-{number}"
+    return PlacedPod(
+        uid=uid,
+        name=uid,
+        namespace="default",
+        node=node,
+        workload=draw(st.sampled_from(["w1", "w2"])),
+        requests=draw(amounts),
+        peak=draw(st.one_of(st.none(), amounts)),
+    )
+
+
+@st.composite
+def nodes_with_pods(draw: st.DrawFn) -> list[tuple[PlacementNode, list[PlacedPod]]]:
+    """Up to four nodes; the lower its number, the likelier it is there."""
+    found = []
+    for name in NODES[: draw(st.integers(0, len(NODES)))]:
+        node = PlacementNode(
+            name=name,
+            allocatable={"cpu": draw(st.integers(0, 8000)), "memory": draw(st.integers(1, 64)), PODS: 4},
+            system_peak=draw(amounts),
+            labels={"zone": draw(st.sampled_from(ZONES))},
+            taints=draw(st.sampled_from([(), (NodeTaint("spot"),)])),
+            unschedulable=draw(st.sampled_from([False, False, False, True])),
+        )
+        found.append((node, [draw(placed_pods(name, number)) for number in range(draw(st.integers(0, 3)))]))
+    return found
+
+
+@st.composite
+def rooms(draw: st.DrawFn) -> list[NodeRoom]:
+    """What is left on drawn nodes, in any order."""
+    found = [room_of(node, pods, (), LIMITS) for node, pods in draw(nodes_with_pods())]
+    return draw(st.permutations(found))
+
+
+@st.composite
+def reservations(draw: st.DrawFn, number: int) -> Reservation:
+    """A pending reservation for the pods of a workload."""
+    template = PlacedPod(
+        uid="",
+        name="",
+        namespace="default",
+        node="",
+        requests={**draw(amounts), **draw(st.sampled_from([{}, {}, {}, {"gpu": 1}]))},
+        peak=draw(st.one_of(st.none(), amounts)),
+        node_selector=draw(zones),
+        tolerations=draw(st.sampled_from([(), (PodToleration("spot"),)])),
+        priority=draw(st.integers(0, 2)),
+    )
+    return Reservation(
+        name=f"r{number}",
+        template=template,
+        owners=(ReservationOwner(workload=draw(st.sampled_from(["w1", "w2"]))),),
+        created_s=float(draw(st.integers(0, 3))),
+        expires_s=draw(st.one_of(st.none(), st.integers(5, 50).map(float))),
+        allocate_once=draw(st.booleans()),
+        pre_allocation=draw(st.sampled_from([False, False, True])),
+        node=draw(st.sampled_from(["", "", "", "n1", "elsewhere"])),
+        avoids=frozenset(draw(st.lists(st.sampled_from(NODES), max_size=1))),
+        order=draw(st.integers(0, 2)),
+    )
+
+
+def many_reservations(most: int = 5) -> st.SearchStrategy[list[Reservation]]:
+    """Some, each with a name of its own."""
+    return st.integers(0, most).flatmap(lambda count: st.tuples(*(reservations(n) for n in range(count))).map(list))

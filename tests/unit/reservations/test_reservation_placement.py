@@ -1,0 +1,140 @@
+"""Where reservations are placed: the arrays find what the plain form finds, and nothing is promised twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from drawn_rooms import LIMITS, many_reservations, nodes_with_pods, rooms
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slackwater.descheduling.placement import PODS, NodeTaint, PlacedPod, PlacementNode
+from slackwater.reservations.lifecycle import place
+from slackwater.reservations.placement import (
+    NodeRoom,
+    RoomFilter,
+    has_room,
+    place_plainly,
+    refusal,
+    room_of,
+)
+from slackwater.reservations.reservation import Reservation, ReservationOwner, held_by_node
+from slackwater.reservations.room_index import in_order, place_all
+
+TEMPLATE = PlacedPod("", "", "default", "", requests={"cpu": 1000, "memory": 8}, peak={"cpu": 400, "memory": 6})
+OWNERS = (ReservationOwner(workload="w1"),)
+
+
+def node(name: str, *, peak: int = 0, **more: object) -> NodeRoom:
+    made = PlacementNode(name, {"cpu": 4000, "memory": 64, PODS: 10}, system_peak={"cpu": peak}, **more)  # type: ignore[arg-type]
+    return room_of(made, (), (), LIMITS)
+
+
+def reservation(**fields: object) -> Reservation:
+    return replace(Reservation("r", TEMPLATE, OWNERS, created_s=0.0), **fields)  # type: ignore[arg-type]
+
+
+def test_the_node_with_most_predicted_headroom_is_taken_and_ties_go_to_the_lower_name() -> None:
+    hot, cool, same = node("a", peak=1500), node("b", peak=200), node("c", peak=200)
+    assert [found.node for found in place_plainly([reservation()], [hot, same, cool])] == ["b"]
+
+
+def test_each_finds_what_the_former_ones_left() -> None:
+    pending = [reservation(name=f"r{number}") for number in range(8)]
+    found = place_plainly(pending, [node("a"), node("b")])
+    assert [each.node for each in found] == ["a", "b", "a", "b", "a", "b", "a", "b"]
+    beyond = place_plainly([*pending, reservation(name="r8")], [node("a"), node("b")])[-1]
+    assert beyond.node == ""
+    assert beyond.message() == "0 of 2 nodes take it: 2 requests"
+
+
+def test_each_filter_is_named_and_counted() -> None:
+    taints = (NodeTaint("spot"),)
+    nodes = [
+        *(node("a", unschedulable=True), node("b", taints=taints), node("c", peak=2500)),
+        *(node("old"), node("d", unschedulable=True)),
+    ]
+    (found,) = place_all([reservation(avoids=frozenset({"old"}))], nodes)
+    assert found.refusals == {
+        RoomFilter.CORDONED: 2,
+        RoomFilter.LABELS_OR_TAINTS: 1,
+        RoomFilter.HEADROOM: 1,
+        RoomFilter.OTHER_NODE: 1,
+    }
+    message = "0 of 5 nodes take it: 2 cordoned, 1 headroom, 1 labels-or-taints, 1 other-node"
+    assert found.message() == message
+    assert place_all([reservation()], [])[0].message() == "there is no node"
+
+
+def test_a_resource_that_no_node_has_is_not_there() -> None:
+    asks = reservation(template=replace(TEMPLATE, requests={"gpu": 1}))
+    (found,) = place_all([asks], [node("a")])
+    assert found.refusals == {RoomFilter.REQUESTS: 1}
+
+
+def test_a_full_node_is_kept_for_what_may_wait_and_a_node_with_room_comes_first() -> None:
+    full = room_of(
+        PlacementNode("a", {"cpu": 4000, "memory": 64, PODS: 10}),
+        [replace(TEMPLATE, uid="big", node="a", requests={"cpu": 3500}, peak=None)],
+        (),
+        LIMITS,
+    )
+    (waits,) = place_all([reservation(pre_allocation=True)], [full])
+    assert (waits.node, waits.has_room) == ("a", False)
+    (fits,) = place_all([reservation(pre_allocation=True)], [full, node("z")])
+    assert (fits.node, fits.has_room) == ("z", True)
+    placed = place(reservation(pre_allocation=True), "a", 1.0, has_room=False)
+    left = room_of(full.node, (), [placed], LIMITS)
+    assert has_room(left), "the big pod has gone"
+    assert left.free["cpu"] == 3000
+
+
+@given(rooms(), many_reservations())
+def test_the_arrays_find_what_the_plain_form_finds(left: list[NodeRoom], pending: list[Reservation]) -> None:
+    assert place_all(pending, left) == place_plainly(pending, left)
+
+
+@given(rooms(), many_reservations(), st.data())
+def test_the_order_of_nodes_does_not_matter(
+    left: list[NodeRoom], pending: list[Reservation], data: st.DataObject
+) -> None:
+    assert place_all(pending, data.draw(st.permutations(left))) == place_all(pending, left)
+    by_name = {each.name: each for each in pending}
+    shuffled = {each.name: each for each in data.draw(st.permutations(pending))}
+    assert in_order(shuffled) == in_order(by_name)
+
+
+@given(nodes_with_pods(), many_reservations())
+def test_nothing_is_promised_twice(
+    cluster: list[tuple[PlacementNode, list[PlacedPod]]], pending: list[Reservation]
+) -> None:
+    """After a round the nodes have what they had, less what is kept; none that was given room is over-committed."""
+    before = {node.name: room_of(node, pods, (), LIMITS) for node, pods in cluster}
+    found = place_all(pending, list(before.values()))
+    placed = [
+        place(each, where.node, 1.0, has_room=where.has_room)
+        for each, where in zip(pending, found, strict=True)
+        if where.node
+    ]
+    held = held_by_node(placed)
+    for one, pods in cluster:
+        after = room_of(one, pods, placed, LIMITS)
+        for resource, amount in before[one.name].free.items():
+            if resource != PODS:
+                assert after.free[resource] == amount - held.get(one.name, {}).get(resource, 0)
+        here = [each for each, where in zip(pending, found, strict=True) if where.node == one.name]
+        if here and all(where.has_room for where in found if where.node == one.name):
+            assert has_room(after) or not has_room(before[one.name])
+            assert all(amount >= 0 for amount in after.headroom.values())
+
+
+@given(rooms(), many_reservations(1))
+def test_a_node_is_refused_for_a_reason_that_holds(left: list[NodeRoom], pending: list[Reservation]) -> None:
+    for each in pending:
+        (found,) = place_all([each], left)
+        if found.node:
+            room = next(room for room in left if room.node.name == found.node)
+            assert (refusal(each, room) is None) == found.has_room
+        else:
+            assert sum(found.refusals.values()) == len(left)
+            assert all(refusal(each, room) is not None for room in left)
