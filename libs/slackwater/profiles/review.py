@@ -50,7 +50,7 @@ def patch_of(
 
 
 def answer(uid: str, patch: Sequence[Mapping[str, Any]], warning: str = "") -> dict[str, Any]:
-    """The AdmissionReview that lets a pod pass with a patch. `warning` is shown to the user who creates it."""
+    """The AdmissionReview that lets a pod pass with a patch. `warning` is shown to its creator."""
     response: dict[str, Any] = {"uid": uid, "allowed": True}
     if patch:
         response |= {"patchType": "JSONPatch", "patch": base64.b64encode(msgspec.json.encode(patch)).decode()}

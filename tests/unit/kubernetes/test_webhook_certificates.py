@@ -85,7 +85,7 @@ ACTIONS = st.lists(
     min_size=20,
     max_size=60,
 )
-"""Seconds that pass, what happens then, and who reads before: one bit for each reader."""
+"""Seconds that pass, what happens then, and which readers read before: one bit each."""
 
 
 @settings(max_examples=50)
