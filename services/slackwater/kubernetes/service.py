@@ -248,7 +248,6 @@ class KubernetesService(ReplicatedService):
 
         self.inventory = inventory = Inventory(on_nodes=nodes_changed, on_pods=evicting.set)
         self.offers = offers = OffersRead(clock, changed.set)
-        decisions = OutboxDecisions(replica.database, replica.name)
         followers: list[KindFollower[Any]] = [
             KindFollower(server, kind, inventory, clock, meter, settings.pace()) for kind in KINDS
         ]
@@ -256,7 +255,7 @@ class KubernetesService(ReplicatedService):
             server,
             inventory,
             offers,
-            decisions,
+            OutboxDecisions(replica.database, replica.name),
             clock,
             meter,
             settings.policy(),
