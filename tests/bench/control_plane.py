@@ -50,7 +50,9 @@ async def control_plane(
         nats = EmbeddedNats(directory / "nats")
         await nats.start()
         stack.push_async_callback(nats.stop)
-        addresses = await prepare_database(postgres.dsn, [Schema.of(name) for name in SERVICES])
+        addresses = await prepare_database(
+            postgres.dsn, [Schema.of(name) for name in dict.fromkeys((*SERVICES, *services))]
+        )
         pids = {"nats": nats.pid or 0, "postgres": _postmaster(directory / "postgres")}
         plane = ControlPlane(nats.url, postgres.dsn, addresses, pids)
         environment = os.environ | {"SLACKWATER_STATE_DIR": str(directory / "state")} | dict(settings or {})

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -145,8 +145,8 @@ async def _measure(directory: Path, fleet: Load, seconds: float) -> dict[str, An
             await generator.wait()
             await asyncio.sleep(_LAST_OFFERS_SECONDS)
         ledger = json.loads(ledger_file.read_text())
-    judged = _Judged(ledger, nodes, interval, began_at, began_at + span - target)
-    settled, predicted, without = _delays(seen, judged)
+    judged = JudgedReports(ledger, nodes, interval, began_at, began_at + span - target)
+    settled, predicted, without = delays(seen, judged)
     cores = {name: round((after[name].cpu_seconds - before[name].cpu_seconds) / span, 3) for name in before}
     memory = {name: round(reading.memory_mb) for name, reading in after.items()}
     settled_spread = spread(settled)
@@ -157,7 +157,7 @@ async def _measure(directory: Path, fleet: Load, seconds: float) -> dict[str, An
         "windows_per_second": round(len(settled) / span, 1),
         "settled": settled_spread,
         "predicted": spread(predicted),
-        "stages": _stages(seen, replace(judged, until=began_at + span)),
+        "stages": stages_of(seen, replace(judged, until=began_at + span)),
         "windows_without_a_new_offer": without,
         "news_lost_by_the_reader": seen.lost_news,
         "cores": cores,
@@ -168,8 +168,10 @@ async def _measure(directory: Path, fleet: Load, seconds: float) -> dict[str, An
 
 
 @asynccontextmanager
-async def watching(plane: ControlPlane, seen: Seen) -> AsyncIterator[None]:
-    """Reads headers from the bus and offers from the API."""
+async def watching(
+    plane: ControlPlane, seen: Seen, read: Callable[[], Coroutine[Any, Any, None]] | None = None
+) -> AsyncIterator[None]:
+    """Reads headers from the bus, and meanwhile what offers become: without `read` those of the API."""
     client = await nats.connect(plane.nats_url)
 
     async def window(message: Msg) -> None:
@@ -190,7 +192,7 @@ async def watching(plane: ControlPlane, seen: Seen) -> AsyncIterator[None]:
     await client.subscribe("sw.v1.usage.windowed.>", cb=window, pending_bytes_limit=256 * 2**20)
     await client.subscribe("sw.v1.peak.predicted.>", cb=caused, pending_bytes_limit=256 * 2**20)
     await client.subscribe("sw.v1.resources.offered.>", cb=caused, pending_bytes_limit=256 * 2**20)
-    reading = asyncio.create_task(_read_stream(plane.urls["console"], seen))
+    reading = asyncio.create_task(_read_stream(plane.urls["console"], seen) if read is None else read())
     try:
         yield
         if reading.done():
@@ -217,7 +219,7 @@ async def _read_stream(url: str, seen: Seen) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class JudgedReports:
     """The reports of the ledger that were sent in a span."""
 
     ledger: dict[str, Any]
@@ -236,7 +238,7 @@ class _Judged:
         return None
 
 
-def _delays(seen: Seen, judged: _Judged) -> tuple[list[float], list[float], int]:
+def delays(seen: Seen, judged: JudgedReports) -> tuple[list[float], list[float], int]:
     """Seconds from the ending report of each window to its offer and to the offer of its prediction, and the number of
     windows without a new offer."""
     direct: dict[str, list[float]] = {}
@@ -259,7 +261,7 @@ def _delays(seen: Seen, judged: _Judged) -> tuple[list[float], list[float], int]
     return settled, predicted, without
 
 
-def _stages(seen: Seen, judged: _Judged) -> dict[str, Any]:
+def stages_of(seen: Seen, judged: JudgedReports) -> dict[str, Any]:
     """The latency of each step: from the previous event to the bus, then from the bus to the reader."""
     steps: dict[str, list[float]] = {
         "report to window": [],

@@ -33,6 +33,7 @@ from tests.bench import (
     idle,
     ingestion,
     intents,
+    kubernetes,
     machine,
     migration,
     outbox,
@@ -157,6 +158,12 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         "from a report above its waterline to the declared intent, at 2,000 reports a second",
         lambda path, given, speed: intents.measure(path, seconds=given.seconds),
     ),
+    "kubernetes": (
+        "500 nodes and 5,000 pods by kwok: usage to node status, scheduling, evictions (--kube-nodes, --kube-pods)",
+        lambda path, given, speed: kubernetes.measure(
+            path, nodes=given.kube_nodes, pods=given.kube_pods, seconds=given.seconds
+        ),
+    ),
     "peers": (
         "ratios to the algorithms of peers on the same input",
         lambda path, given, speed: peers.measure(),
@@ -199,6 +206,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, help="reports a second for `ingestion`; 2,000 at 5.0 M")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long `ingestion` and `fresh` are measured")
     parser.add_argument("--nodes", type=int, default=freshness.LARGE.nodes, help="of `fresh_10000`")
+    parser.add_argument("--kube-nodes", type=int, default=500, help="of `kubernetes`")
+    parser.add_argument("--kube-pods", type=int, default=5000, help="of `kubernetes`, on all nodes")
     parser.add_argument("--handovers", type=int, default=5, help="kills and stops of each service; ten seconds each")
     parser.add_argument("--minutes", type=float, default=2.0, help="how long `soak` and `decisions_soak` take")
     parser.add_argument("--out", type=Path, default=ROOT / ".slackwater" / "bench.json")

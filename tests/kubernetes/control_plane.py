@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import socket
 import ssl
@@ -86,6 +87,22 @@ class ControlPlane:
         """Start a killed program with the arguments that it had. In the main thread: the program ends with the thread
         that has started it."""
         self._run(program, *self._arguments[program])
+
+    @contextmanager
+    def etcd_restored_after(self) -> Iterator[None]:
+        """Whatever is written inside is lost, as after a restore of etcd from a backup: afterwards etcd has the state
+        of the beginning, and the API server is restarting."""
+        backup, data = self.folder / "etcd.backup", self.folder / "etcd"
+        self._running["etcd"].send_signal(signal.SIGSTOP)  # a copy of files that nothing writes to
+        shutil.copytree(data, backup)
+        self._running["etcd"].send_signal(signal.SIGCONT)
+        yield
+        for program in ("kube-apiserver", "etcd"):
+            self.kill(program)
+        shutil.rmtree(data)
+        backup.rename(data)
+        for program in ("etcd", "kube-apiserver"):
+            self.restart(program)
 
     def stop(self) -> None:
         for name, process in reversed(self._running.items()):

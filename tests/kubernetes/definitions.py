@@ -33,6 +33,14 @@ def document_of(kind: Kind, spec: Mapping[str, Any], name: str = "gold") -> dict
     return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": {"name": name}, "spec": spec}
 
 
+def definition_of(kind: Kind) -> dict[str, Any]:
+    """Its generated CustomResourceDefinition."""
+    name = f"{kind.plural}.slackwater.io"
+    found: list[dict[str, Any]] = [one for one in OBJECTS if one["metadata"]["name"] == name and one["kind"] in PATHS]
+    (definition,) = (one for one in found if one["kind"] == "CustomResourceDefinition")
+    return definition
+
+
 @contextmanager
 def in_force(rest: Rest) -> Iterator[Rest]:
     """The API server with all definitions and policies in force."""

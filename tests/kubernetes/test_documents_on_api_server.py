@@ -4,6 +4,7 @@ manifests."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.kubernetes.definitions import document_of, in_force, path_of
+from tests.kubernetes.definitions import PATHS, definition_of, document_of, in_force, path_of
 from tests.kubernetes.drivers import RealDriver
 from tests.kubernetes.rest import PATIENCE_SECONDS, TRIED, Rest
 from tests.kubernetes.test_service_on_api_server import Site, withdraw
@@ -116,6 +117,53 @@ async def test_resources_of_every_kind_are_followed_refused_and_deleted(real: Re
             await site.delete(kind, name)
         kept = {"default"}  # the quota that a tree always has
         await eventually(_async(lambda: not any(site.stored(kind).keys() - kept for kind in catalog.KINDS)))
+
+
+@pytest.fixture
+def older(rest: Rest) -> Iterator[None]:
+    """The definition of Autonomy without a field of its status and without columns; afterwards it is whole again."""
+    path = f"{PATHS['CustomResourceDefinition']}/{AUTONOMY.plural}.slackwater.io"
+    definition = rest.client.get(path).json()
+    (version,) = definition["spec"]["versions"]
+    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["observedGeneration"]
+    del version["additionalPrinterColumns"]
+    assert rest.client.put(path, json=definition).is_success
+    yield
+    rest.ensure(PATHS["CustomResourceDefinition"], definition_of(AUTONOMY))
+
+
+@pytest.mark.usefixtures("older")
+async def test_a_definition_of_an_older_version_is_named_and_the_document_holds_all_the_same(
+    real: RealDriver, rest: Rest
+) -> None:
+    site = DocumentSite(real, rest)
+    async with site.running() as service:
+
+        async def shown() -> str:
+            (check,) = (check for check in await service.checks() if check.name == "kubernetes-documents")
+            return check.detail
+
+        async def refused() -> str:
+            """The server follows the definition a moment later: until then a status is written."""
+            await site.apply(AUTONOMY, "gold", **{**AUTONOMY.example, "evictionsPerHour": next(numbers)})
+            await asyncio.sleep(0.3)
+            return await shown()
+
+        numbers = itertools.count(1)
+        detail = await eventually(refused)
+        assert detail.startswith(
+            "status of autonomies: the definition of Autonomy in the cluster is of another version"
+        )
+        assert "deploy/kubernetes/crds" in detail
+        assert set(site.stored(AUTONOMY)) == {"gold"}
+        await asyncio.to_thread(rest.ensure, PATHS["CustomResourceDefinition"], definition_of(AUTONOMY))
+
+        async def written() -> bool:
+            return not await refused()
+
+        await eventually(written)
+        await site.delete(AUTONOMY, "gold")
+        await eventually(_async(lambda: not site.stored(AUTONOMY)))
 
 
 def _async(holds: Callable[[], bool]) -> Callable[[], Any]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.drivers import RealDriver, real_driver
+from tests.kubernetes.drivers import RealDriver
 from tests.kubernetes.test_api_server_port import budget, pod
 from tests.kubernetes.test_service_on_api_server import Site, until
 
@@ -21,39 +18,45 @@ from slackwater.kubernetes.domain.eviction_plan import EvictionPhase
 from slackwater.kubernetes.service import KubernetesService
 from slackwater.model.nodes import API_SERVER, EVICTIONS_BY, CpuTopology, NodeFacts
 from slackwater.model.quantities import Resources
+from slackwater.model.time import Clock
 
 
 class EvictingSite(Site):
     """Describes nodes as agents that leave evictions to the API server, and wants evictions as ensurance."""
 
-    def __init__(self, cluster: RealDriver, **settings: Any) -> None:
-        super().__init__(cluster, **settings)
+    def __init__(self, cluster: RealDriver, clock: Clock | None = None, **settings: Any) -> None:
+        super().__init__(cluster, clock, **settings)
         self._documents = 0
 
-    async def want(self, victim: PodRecord) -> None:
+    async def want(self, *victims: PodRecord, seconds: float = 120.0) -> None:
+        """Declare the evictions of pods of one node, in this order, until the deadline in so many seconds."""
         self._documents += 1
+        node = victims[0].node
         size, now = Resources(8_000, 16 << 30), self.clock.now()
         facts = NodeFacts(
-            *(victim.node, "default", size, Resources(0, 0), CpuTopology(8, 4, 1, 1), "6.1", "v2", "simulated", "1"),
+            *(node, "default", size, Resources(0, 0), CpuTopology(8, 4, 1, 1), "6.1", "v2", "simulated", "1"),
             annotations={EVICTIONS_BY: API_SERVER},
         )
         described = NodeDescribed(facts=facts, boot_epoch="b", described_at=now)
-        await self.bus.publish(event_of(described, source=victim.node, time=now))
-        eviction = Eviction(
-            id=f"d-{victim.uid}",
-            pod_uid=victim.uid,
-            grace_seconds=30,
-            deadline=now + timedelta(minutes=2),
-            reason="pressure",
-            decision_id="d",
+        await self.bus.publish(event_of(described, source=node, time=now))
+        evictions = tuple(
+            Eviction(
+                id=f"d-{victim.uid}",
+                pod_uid=victim.uid,
+                grace_seconds=30,
+                deadline=now + timedelta(seconds=seconds),
+                reason="pressure",
+                decision_id="d",
+            )
+            for victim in victims
         )
         document = IntentDeclared(
-            node=victim.node,
+            node=node,
             writer="ensurance",
             generation=self._documents,
             declared_at=now,
             lease_seconds=15,
-            evictions=(eviction,),
+            evictions=evictions,
         )
         await self.bus.publish(event_of(document, source="ensurance", time=now))
 
@@ -96,19 +99,3 @@ async def test_a_dry_run_changes_nothing(real: RealDriver) -> None:
         await until(lambda: bool(site.outcomes()))
     assert site.outcomes() == [EvictionOutcome.REFUSED]
     assert not await site.is_deleting(victim)
-
-
-async def test_an_api_server_that_is_killed_delays_an_eviction(control_plane: ControlPlane, tmp_path: Path) -> None:
-    async with real_driver(control_plane.kubeconfig, tmp_path) as real:
-        site = EvictingSite(real)
-        victim = await pod(real, "outlives")
-        async with site.running() as service:
-            control_plane.kill("kube-apiserver")
-            await site.want(victim)
-            await until(lambda: bool(refusals(service)))
-            control_plane.restart("kube-apiserver")
-            await asyncio.to_thread(control_plane.wait_ready)
-            await until(lambda: service.inventory.pods[victim.key].deleting)
-            await real.delete(PODS, victim.key)
-            await until(lambda: bool(site.outcomes()))
-        assert site.outcomes() == [EvictionOutcome.TERMINATED]

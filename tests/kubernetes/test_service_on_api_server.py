@@ -33,7 +33,7 @@ from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound
 from slackwater.model.quantities import Resources
-from slackwater.model.time import SystemClock
+from slackwater.model.time import Clock, SystemClock
 from slackwater.profiles.policy import mutation_objects
 from slackwater.profiles.profile import ClusterColocationProfile
 from slackwater.profiles.webhook import NAME as WEBHOOK
@@ -54,12 +54,13 @@ POLICY = mutation_objects([ClusterColocationProfile.parse({"metadata": {"name": 
 class Site:
     """The service on the real API server, with bus and database in memory."""
 
-    def __init__(self, cluster: RealDriver, **settings: Any) -> None:
+    def __init__(self, cluster: RealDriver, clock: Clock | None = None, **settings: Any) -> None:
+        """`clock` is the service's."""
         self.cluster, self.clock = cluster, SystemClock()
         self.bus = MemoryBus(clock=self.clock)
         database = MemoryDatabase(clock=self.clock)
         answer_common(database.answers, database.announce)
-        self._platform = Platform(self.bus, self.clock, lambda _: database, Path("/nowhere"))
+        self._platform = Platform(self.bus, clock or self.clock, lambda _: database, Path("/nowhere"))
         self._settings = KubernetesSettings(kubeconfig=str(cluster.kubeconfig), **settings)
         self._generation = 0
 

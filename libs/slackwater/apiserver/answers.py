@@ -9,7 +9,15 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from slackwater.apiserver.port import BudgetRefused, FieldsOwned, Page, VersionExpired, WatchChange, WatchEvent
+from slackwater.apiserver.port import (
+    BudgetRefused,
+    FieldsOwned,
+    Page,
+    RightMissing,
+    VersionExpired,
+    WatchChange,
+    WatchEvent,
+)
 from slackwater.apiserver.records import ApiRecord, WatchedKind
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
 
@@ -30,6 +38,7 @@ _CHANGES: Final = {
     "BOOKMARK": WatchChange.BOOKMARK,
 }
 _MANAGER: Final = re.compile(r'conflicts? with "([^"]+)"')
+_RIGHT: Final = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"')
 _FUTURE: Final = "Too large resource version"
 
 
@@ -76,6 +85,13 @@ def refusal(code: int, body: bytes, status: Mapping[str, Any] | None = None) -> 
     message = str(answer.get("message") or f"status {code}")
     if code == HTTPStatus.GONE or _FUTURE in message:
         return VersionExpired(message)
+    if code == HTTPStatus.FORBIDDEN and (right := _RIGHT.search(message)) is not None:
+        verb, resource, group = right.groups()
+        name, _, part = resource.partition("/")
+        return RightMissing(
+            f"the API server refuses: {message}",
+            f"{verb} {name}{f'.{group}' if group else ''}{f'/{part}' if part else ''}",
+        )
     if code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return Misconfigured(f"the API server refuses: {message}")
     if code == HTTPStatus.NOT_FOUND:

@@ -17,6 +17,7 @@ from slackwater.apiserver.records import (
     ClusterNode,
     PodRecord,
     WatchedKind,
+    is_newer,
 )
 from slackwater.apiserver.workloads import Workload, workload_of
 
@@ -110,9 +111,3 @@ class Inventory:
                 del sums[name]
         if not sums:
             del self._borrowed[pod.node]
-
-
-def is_newer(version: str, other: str) -> bool:
-    """Whether a resource version is newer than another of the same kind. Kubernetes has promised since 1.35 that they
-    compare as integers; of others nothing is known, and False."""
-    return version.isdecimal() and other.isdecimal() and int(version) > int(other)

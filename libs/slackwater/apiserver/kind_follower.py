@@ -3,6 +3,10 @@
 list ──▶ watch from its version ──▶ every event and bookmark moves the version
           ▲     │ ended, cut, or the server was away: watch again from the last version, with backoff
 list ◀────┴─────┘ the version expired (410): list again; what was deleted meanwhile is the difference
+
+After a failure the server may have an older state: etcd was restored from a backup. A watch from a version that the
+server has not reached yet is no error: it is silent until then. So the server's version is compared first with the
+newest that was read of any kind, and all kinds are listed again if it is older.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from slackwater.apiserver.port import ObjectReader, VersionExpired, WatchEvent
-from slackwater.apiserver.records import ApiRecord, WatchedKind
+from slackwater.apiserver.records import ApiRecord, WatchedKind, is_newer
 from slackwater.model.errors import Misconfigured, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
@@ -35,7 +39,7 @@ class FollowMeter(Protocol):
     """What operators watch of a follower."""
 
     def listed(self, kind: str, reason: str) -> None:
-        """A list was read: `first` or `expired`."""
+        """A list was read: `first`, `expired`, or `restored` if the server's versions went back."""
         ...
 
     def interrupted(self, kind: str, reason: str) -> None:
@@ -52,6 +56,25 @@ class FollowPace:
     longest_pause_seconds: float = 5.0
 
 
+@dataclass(slots=True)
+class ServerVersions:
+    """The newest version that was read of a server, which counts the writes to all kinds. `restores` says how often it
+    went back. Shared by the followers of the server."""
+
+    newest: str = ""
+    restores: int = 0
+
+    def note(self, version: str) -> None:
+        if not self.newest or is_newer(version, self.newest):
+            self.newest = version
+
+    def compare(self, present: str) -> None:
+        """Note that the server is at this version now."""
+        if is_newer(self.newest, present):
+            log.warning("versions of the API server went back", read=self.newest, present=present)
+            self.newest, self.restores = present, self.restores + 1
+
+
 class KindFollower(Generic[T]):
     """Follows one kind. `error` says why it does not, empty while it does."""
 
@@ -64,6 +87,7 @@ class KindFollower(Generic[T]):
         meter: FollowMeter,
         pace: FollowPace | None = None,
         jitter: Callable[[], float] = random.random,
+        versions: ServerVersions | None = None,
     ) -> None:
         self.kind = kind
         self.error = ""
@@ -74,31 +98,43 @@ class KindFollower(Generic[T]):
         self._pace = pace or FollowPace()
         self._jitter = jitter
         self._failures = 0
-        self._listed = False
+        self._reason = "first"
+        """Why the next list is read."""
+        self._compares = False
+        """Whether to compare versions before the next watch."""
+        self._versions = versions or ServerVersions()
+        self._restores = self._versions.restores
 
     async def __call__(self) -> None:
         """Work until cancelled."""
         version: str | None = None
         while True:
             try:
+                if self._compares:
+                    self._versions.compare((await self._server.list_page(self.kind, 1)).version)
+                    self._compares = False
+                if self._restores != self._versions.restores:
+                    version, self._reason = None, "restored"
                 if version is None:
                     version = await self._list()
                 async with aclosing(self._server.watch(self.kind, version)) as events:  # type: ignore[type-var]
                     async for event in events:
                         self._sink.apply(self.kind, event)
+                        self._versions.note(event.version)
                         self.error = ""
                         if event.version != version:  # not by the answer alone: a watch may be cut at once every time
                             version, self._failures = event.version, 0
             except VersionExpired:
-                version = None
+                version, self._reason = None, "expired"
                 self._failures += 1
             except (Unavailable, Misconfigured) as error:
+                self._compares = True
                 self._note_failure(error)
             await self._clock.sleep(self._pause_seconds())
 
     async def _list(self) -> str:
         items: list[T] = []
-        page = ""
+        page, restores = "", self._versions.restores
         while True:
             answer = await self._server.list_page(self.kind, self._pace.page_size, page)
             items += answer.items
@@ -106,8 +142,9 @@ class KindFollower(Generic[T]):
             if not page:
                 break
         self._sink.replace(self.kind, items)
-        self._meter.listed(self.kind.plural, "expired" if self._listed else "first")
-        self._listed, self.error = True, ""
+        self._meter.listed(self.kind.plural, self._reason)
+        self._versions.note(answer.version)
+        self._restores, self.error = restores, ""
         return answer.version
 
     def _note_failure(self, error: SlackwaterError) -> None:

@@ -32,6 +32,20 @@ class KindNotServed(Misconfigured):
     code = "kind_not_served"
 
 
+class DefinitionOutdated(Misconfigured):
+    """The custom resource definition in the cluster lacks what this version writes: it is of an older one."""
+
+    code = "definition_outdated"
+
+
+class RightMissing(Misconfigured):
+    """The account lacks a right: `right` names it, as `patch nodes/status` or `list jobs.batch`."""
+
+    def __init__(self, message: str, right: str) -> None:
+        super().__init__(message)
+        self.right = right
+
+
 class FieldsOwned(Conflict):
     """Another field manager owns a field with another value. `managers` are their names; `before-first-apply` stands
     for all that wrote to a node before the first apply to it."""
@@ -102,6 +116,16 @@ class ApiServer(ObjectReader, Protocol):
     """Besides reading: applies to the status of nodes, taints nodes, evicts pods, applies objects and their status, and
     writes Secrets."""
 
+    @property
+    def missing_rights(self) -> Sequence[str]:
+        """Rights whose use was refused last, as RightMissing names them."""
+        ...
+
+    @property
+    def clock_skew_seconds(self) -> float | None:
+        """How far the server's clock is ahead of this process', to about a second; None if it is not known yet."""
+        ...
+
     async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
         """Make `amounts` all that FIELD_MANAGER has in capacity and allocatable of the node's status; returns the node
         after that. Fields applied before and not named are removed.
@@ -133,7 +157,7 @@ class ApiServer(ObjectReader, Protocol):
 
     async def apply_status(self, kind: WatchedKind[T], key: str, uid: str, status: Mapping[str, Any]) -> T:
         """Make `status` all that FIELD_MANAGER has in the status of a custom resource; conditions of others stay.
-        Returns it after that. Raises NotFound, Conflict for another uid, InvalidInput."""
+        Returns it after that. Raises NotFound, Conflict for another uid, InvalidInput, and DefinitionOutdated."""
         ...
 
     async def serves(self, kind: WatchedKind[T]) -> bool:

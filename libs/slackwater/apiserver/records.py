@@ -177,6 +177,12 @@ class WatchedKind(Generic[T_co]):
         return f"apis/{self.group}/{self.version}/{self.plural}" if self.group else f"api/{self.version}/{self.plural}"
 
 
+def is_newer(version: str, other: str) -> bool:
+    """Whether a resource version is newer than another of the same kind. Kubernetes has promised since 1.35 that they
+    compare as integers; of others nothing is known, and False."""
+    return version.isdecimal() and other.isdecimal() and int(version) > int(other)
+
+
 def parse_node(item: Json) -> ClusterNode:
     status = _object(item, "status")
     allocatable = _object(status, "allocatable")

@@ -23,7 +23,7 @@ BOUNDED_LABELS = frozenset(
     {
         *("node", "pool", "tier", "resource", "plugin", "reason", "result", "quota", "tree", "finding"),
         *("service", "stream", "table", "consumer", "event", "kind", "driver", "version", "python"),
-        *("stage", "state", "liveness", "writer", "method", "code"),
+        *("stage", "state", "liveness", "writer", "method", "code", "right"),
     }
 )
 """Labels with few values. Pods, decisions and addresses are not labels; they belong in logs and records."""

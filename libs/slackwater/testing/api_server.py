@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -76,6 +76,7 @@ class MemoryApiServer:
     """The uid of the pod of every eviction that was accepted and no dry run."""
     watches: int = 0
     lists: int = 0
+    """Lists of more than the version."""
     _objects: dict[str, dict[str, Document]] = field(default_factory=dict)
     _log: list[_LogEntry] = field(default_factory=list)
     _version: int = 1
@@ -86,9 +87,17 @@ class MemoryApiServer:
 
     # ------------------------------------------------------------------ the port
 
+    @property
+    def missing_rights(self) -> Sequence[str]:
+        return [f"list {plural}" for plural in sorted(self.forbidden)]
+
+    @property
+    def clock_skew_seconds(self) -> float | None:
+        return 0.0
+
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         self._refuse_if_down(kind)
-        self.lists += not page
+        self.lists += not page and limit > 1
         version, _, after = page.partition(" ") if page else (str(self._version), "", "")
         if int(version) < self._oldest:
             raise VersionExpired("the list took too long")
@@ -116,7 +125,7 @@ class MemoryApiServer:
                 yield WatchEvent(WatchChange.BOOKMARK, str(position), None)
             if cuts != self._cuts:
                 raise Unavailable("the watch was cut")
-            if position == self._version:
+            if position >= self._version:  # a version that is not reached yet is waited for
                 changed = self._changed
                 await changed.wait()
 
@@ -313,6 +322,18 @@ class MemoryApiServer:
         """End every watch with an error."""
         self._cuts += 1
         self._notify()
+
+    def snapshot(self) -> tuple[int, dict[str, dict[str, Document]]]:
+        """The state for `restore`."""
+        return self._version, copy.deepcopy(self._objects)
+
+    def restore(self, snapshot: tuple[int, dict[str, dict[str, Document]]]) -> None:
+        """Go back to a state, as a server whose etcd was restored: versions go back, watches end, the past is gone."""
+        version, objects = snapshot
+        self._version, self._objects = version, copy.deepcopy(objects)
+        self._log.clear()
+        self._oldest = 0
+        self.cut()
 
     @contextmanager
     def down(self) -> Any:

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from slackwater.v1 import quantity_pb2 as slackwater_dot_v1_dot_quantity__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!slackwater/v1/quota_service.proto\x12\rslackwater.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cslackwater/v1/quantity.proto\"\xec\x03\n\x05\x43laim\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05quota\x18\x02 \x01(\t\x12!\n\x04tier\x18\x03 \x01(\x0e\x32\x13.slackwater.v1.Tier\x12(\n\x05state\x18\x04 \x01(\x0e\x32\x19.slackwater.v1.ClaimState\x12\x32\n\x07request\x18\x05 \x03(\x0b\x32!.slackwater.v1.Claim.RequestEntry\x12\x34\n\x08\x61\x64mitted\x18\x06 \x03(\x0b\x32\".slackwater.v1.Claim.AdmittedEntry\x12\x10\n\x08position\x18\x07 \x01(\x05\x12\x14\n\x0cqueue_length\x18\x08 \x01(\x05\x12\x0e\n\x06reason\x18\t \x01(\t\x12\x0f\n\x07message\x18\n \x01(\t\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x0b \x01(\t\x12,\n\x08\x64\x65\x61\x64line\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tfor_quota\x18\r \x01(\t\x12\x11\n\tfor_claim\x18\x0e \x01(\t\x1a.\n\x0cRequestEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a/\n\rAdmittedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xb4\x03\n\x0c\x41\x64mitRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05quota\x18\x02 \x01(\t\x12!\n\x04tier\x18\x03 \x01(\x0e\x32\x13.slackwater.v1.Tier\x12\x39\n\x07request\x18\x04 \x03(\x0b\x32(.slackwater.v1.AdmitRequest.RequestEntry\x12\x10\n\x08priority\x18\x05 \x01(\x05\x12\x17\n\x0fnon_preemptible\x18\x06 \x01(\x08\x12H\n\x0fpartial_minimum\x18\x07 \x03(\x0b\x32/.slackwater.v1.AdmitRequest.PartialMinimumEntry\x12\x10\n\x08workload\x18\x08 \x01(\t\x12\x1a\n\rgrace_seconds\x18\t \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07\x64ry_run\x18\n \x01(\x08\x1a.\n\x0cRequestEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x35\n\x13PartialMinimumEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x10\n\x0e_grace_seconds\"4\n\rAdmitResponse\x12#\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x14.slackwater.v1.Claim\"?\n\x10\x41\x64mitManyRequest\x12+\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x1b.slackwater.v1.AdmitRequest\"@\n\x11\x41\x64mitManyResponse\x12+\n\x07results\x18\x01 \x03(\x0b\x32\x1a.slackwater.v1.AdmitResult\"\\\n\x0b\x41\x64mitResult\x12#\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x14.slackwater.v1.Claim\x12(\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x19.slackwater.v1.AdmitError\":\n\nAdmitError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\"<\n\x0eReleaseRequest\x12\r\n\x05quota\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"6\n\x0fReleaseResponse\x12#\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x14.slackwater.v1.Claim\")\n\x0cWatchRequest\x12\r\n\x05quota\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\"4\n\rWatchResponse\x12#\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x14.slackwater.v1.Claim*\xf9\x01\n\nClaimState\x12\x1b\n\x17\x43LAIM_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43LAIM_STATE_QUEUED\x10\x01\x12\x18\n\x14\x43LAIM_STATE_ADMITTED\x10\x02\x12\x17\n\x13\x43LAIM_STATE_STARTED\x10\x03\x12\x1a\n\x16\x43LAIM_STATE_RECLAIMING\x10\x04\x12\x18\n\x14\x43LAIM_STATE_RELEASED\x10\x05\x12\x19\n\x15\x43LAIM_STATE_RECLAIMED\x10\x06\x12\x17\n\x13\x43LAIM_STATE_REFUSED\x10\x07\x12\x19\n\x15\x43LAIM_STATE_WITHDRAWN\x10\x08\x32\xb2\x02\n\x0cQuotaService\x12\x42\n\x05\x41\x64mit\x12\x1b.slackwater.v1.AdmitRequest\x1a\x1c.slackwater.v1.AdmitResponse\x12N\n\tAdmitMany\x12\x1f.slackwater.v1.AdmitManyRequest\x1a .slackwater.v1.AdmitManyResponse\x12H\n\x07Release\x12\x1d.slackwater.v1.ReleaseRequest\x1a\x1e.slackwater.v1.ReleaseResponse\x12\x44\n\x05Watch\x12\x1b.slackwater.v1.WatchRequest\x1a\x1c.slackwater.v1.WatchResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!slackwater/v1/quota_service.proto\x12\rslackwater.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cslackwater/v1/quantity.proto\"\xec\x03\n\x05\x43laim\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05quota\x18\x02 \x01(\t\x12!\n\x04tier\x18\x03 \x01(\x0e\x32\x13.slackwater.v1.Tier\x12(\n\x05state\x18\x04 \x01(\x0e\x32\x19.slackwater.v1.ClaimState\x12\x32\n\x07request\x18\x05 \x03(\x0b\x32!.slackwater.v1.Claim.RequestEntry\x12\x34\n\x08\x61\x64mitted\x18\x06 \x03(\x0b\x32\".slackwater.v1.Claim.AdmittedEntry\x12\x10\n\x08position\x18\x07 \x01(\x05\x12\x14\n\x0cqueue_length\x18\x08 \x01(\x05\x12\x0e\n\x06reason\x18\t \x01(\t\x12\x0f\n\x07message\x18\n \x01(\t\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x0b \x01(\t\x12,\n\x08\x64\x65\x61\x64line\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tfor_quota\x18\r \x01(\t\x12\x11\n\tfor_claim\x18\x0e \x01(\t\x1a.\n\x0cRequestEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a/\n\rAdmittedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xb4\x03\n\x0c\x41\x64mitRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12\r\n\x05quota\x18\x02 \x01(\t\x12!\n\x04tier\x18\x03 \x01(\x0e\x32\x13.slackwater.v1.Tier\x12\x39\n\x07request\x18\x04 \x03(\x0b\x32(.slackwater.v1.AdmitRequest.RequestEntry\x12\x10\n\x08priority\x18\x05 \x01(\x05\x12\x17\n\x0fnon_preemptible\x18\x06 \x01(\x08\x12H\n\x0fpartial_minimum\x18\x07 \x03(\x0b\x32/.slackwater.v1.AdmitRequest.PartialMinimumEntry\x12\x10\n\x08workload\x18\x08 \x01(\t\x12\x1a\n\rgrace_seconds\x18\t \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07\x64ry_run\x18\n \x01(\x08\x1a.\n\x0cRequestEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x35\n\x13PartialMinimumEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x10\n\x0e_grace_seconds\"4\n\rAdmitResponse\x12#\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x14.slackwater.v1.Claim\"P\n\x10\x41\x64mitManyRequest\x12+\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x1b.slackwater.v1.AdmitRequest\x12\x0f\n\x07\x64ry_run\x18\x02 \x01(\x08\"@\n\x11\x41\x64mitManyResponse\x12+\n\x07results\x18\x01 \x03(\x0b\x32\x1a.slackwater.v1.AdmitResult\"\\\n\x0b\x41\x64mitResult\x12#\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x14.slackwater.v1.Claim\x12(\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x19.slackwater.v1.AdmitError\":\n\nAdmitError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\"<\n\x0eReleaseRequest\x12\r\n\x05quota\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\"6\n\x0fReleaseResponse\x12#\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x14.slackwater.v1.Claim\")\n\x0cWatchRequest\x12\r\n\x05quota\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\"4\n\rWatchResponse\x12#\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x14.slackwater.v1.Claim*\xf9\x01\n\nClaimState\x12\x1b\n\x17\x43LAIM_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43LAIM_STATE_QUEUED\x10\x01\x12\x18\n\x14\x43LAIM_STATE_ADMITTED\x10\x02\x12\x17\n\x13\x43LAIM_STATE_STARTED\x10\x03\x12\x1a\n\x16\x43LAIM_STATE_RECLAIMING\x10\x04\x12\x18\n\x14\x43LAIM_STATE_RELEASED\x10\x05\x12\x19\n\x15\x43LAIM_STATE_RECLAIMED\x10\x06\x12\x17\n\x13\x43LAIM_STATE_REFUSED\x10\x07\x12\x19\n\x15\x43LAIM_STATE_WITHDRAWN\x10\x08\x32\xb2\x02\n\x0cQuotaService\x12\x42\n\x05\x41\x64mit\x12\x1b.slackwater.v1.AdmitRequest\x1a\x1c.slackwater.v1.AdmitResponse\x12N\n\tAdmitMany\x12\x1f.slackwater.v1.AdmitManyRequest\x1a .slackwater.v1.AdmitManyResponse\x12H\n\x07Release\x12\x1d.slackwater.v1.ReleaseRequest\x1a\x1e.slackwater.v1.ReleaseResponse\x12\x44\n\x05Watch\x12\x1b.slackwater.v1.WatchRequest\x1a\x1c.slackwater.v1.WatchResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,8 +41,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ADMITREQUEST_REQUESTENTRY']._serialized_options = b'8\001'
   _globals['_ADMITREQUEST_PARTIALMINIMUMENTRY']._loaded_options = None
   _globals['_ADMITREQUEST_PARTIALMINIMUMENTRY']._serialized_options = b'8\001'
-  _globals['_CLAIMSTATE']._serialized_start=1604
-  _globals['_CLAIMSTATE']._serialized_end=1853
+  _globals['_CLAIMSTATE']._serialized_start=1621
+  _globals['_CLAIMSTATE']._serialized_end=1870
   _globals['_CLAIM']._serialized_start=116
   _globals['_CLAIM']._serialized_end=608
   _globals['_CLAIM_REQUESTENTRY']._serialized_start=513
@@ -58,21 +58,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ADMITRESPONSE']._serialized_start=1049
   _globals['_ADMITRESPONSE']._serialized_end=1101
   _globals['_ADMITMANYREQUEST']._serialized_start=1103
-  _globals['_ADMITMANYREQUEST']._serialized_end=1166
-  _globals['_ADMITMANYRESPONSE']._serialized_start=1168
-  _globals['_ADMITMANYRESPONSE']._serialized_end=1232
-  _globals['_ADMITRESULT']._serialized_start=1234
-  _globals['_ADMITRESULT']._serialized_end=1326
-  _globals['_ADMITERROR']._serialized_start=1328
-  _globals['_ADMITERROR']._serialized_end=1386
-  _globals['_RELEASEREQUEST']._serialized_start=1388
-  _globals['_RELEASEREQUEST']._serialized_end=1448
-  _globals['_RELEASERESPONSE']._serialized_start=1450
-  _globals['_RELEASERESPONSE']._serialized_end=1504
-  _globals['_WATCHREQUEST']._serialized_start=1506
-  _globals['_WATCHREQUEST']._serialized_end=1547
-  _globals['_WATCHRESPONSE']._serialized_start=1549
-  _globals['_WATCHRESPONSE']._serialized_end=1601
-  _globals['_QUOTASERVICE']._serialized_start=1856
-  _globals['_QUOTASERVICE']._serialized_end=2162
+  _globals['_ADMITMANYREQUEST']._serialized_end=1183
+  _globals['_ADMITMANYRESPONSE']._serialized_start=1185
+  _globals['_ADMITMANYRESPONSE']._serialized_end=1249
+  _globals['_ADMITRESULT']._serialized_start=1251
+  _globals['_ADMITRESULT']._serialized_end=1343
+  _globals['_ADMITERROR']._serialized_start=1345
+  _globals['_ADMITERROR']._serialized_end=1403
+  _globals['_RELEASEREQUEST']._serialized_start=1405
+  _globals['_RELEASEREQUEST']._serialized_end=1465
+  _globals['_RELEASERESPONSE']._serialized_start=1467
+  _globals['_RELEASERESPONSE']._serialized_end=1521
+  _globals['_WATCHREQUEST']._serialized_start=1523
+  _globals['_WATCHREQUEST']._serialized_end=1564
+  _globals['_WATCHRESPONSE']._serialized_start=1566
+  _globals['_WATCHRESPONSE']._serialized_end=1618
+  _globals['_QUOTASERVICE']._serialized_start=1873
+  _globals['_QUOTASERVICE']._serialized_end=2179
 # @@protoc_insertion_point(module_scope)

@@ -123,10 +123,12 @@ class AdmitResponse(_message.Message):
     def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ...) -> None: ...
 
 class AdmitManyRequest(_message.Message):
-    __slots__ = ("claims",)
+    __slots__ = ("claims", "dry_run")
     CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     claims: _containers.RepeatedCompositeFieldContainer[AdmitRequest]
-    def __init__(self, claims: _Optional[_Iterable[_Union[AdmitRequest, _Mapping]]] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, claims: _Optional[_Iterable[_Union[AdmitRequest, _Mapping]]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class AdmitManyResponse(_message.Message):
     __slots__ = ("results",)

@@ -152,6 +152,10 @@ class DocumentMeter(Protocol):
         """The status of a resource was written."""
         ...
 
+    def status_refused(self, kind: str, reason: str) -> None:
+        """A write of a status failed: the code of the error."""
+        ...
+
 
 class PairIssuer(Protocol):
     """Makes certificates of the webhook."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from slackwater.apiserver.inventory import Inventory
-from slackwater.apiserver.kind_follower import KindFollower
+from slackwater.apiserver.kind_follower import KindFollower, ServerVersions
 from slackwater.apiserver.port import ApiServer
 from slackwater.apiserver.records import KINDS, WatchedKind
 from slackwater.bus.port import Bus
@@ -29,7 +29,7 @@ from slackwater.kubernetes.adapters.metrics import (
 )
 from slackwater.kubernetes.adapters.openssl_pairs import OpensslPairs
 from slackwater.kubernetes.edge.bus_watch import BusWatch
-from slackwater.kubernetes.edge.checks import documents_check, inventory_check, refused_check
+from slackwater.kubernetes.edge.checks import clock_check, documents_check, inventory_check, refused_check, rights_check
 from slackwater.kubernetes.edge.webhook import Webhook
 from slackwater.kubernetes.ports import DocumentApi
 from slackwater.kubernetes.settings import KubernetesSettings
@@ -44,6 +44,7 @@ from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY
 from slackwater.kubernetes.usecases.review_pods import ReviewPods
 from slackwater.kubernetes.usecases.write_cordons import WriteCordons
 from slackwater.kubernetes.usecases.write_status import WriteStatus
+from slackwater.model.time import Clock
 from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE
 from slackwater.runtime.loops import Repeat
 from slackwater.runtime.ownership import Lease
@@ -186,6 +187,7 @@ class ResourceParts:
         inventory: Inventory,
         meter: KubernetesMetrics,
         documents: DocumentApi | None,
+        versions: ServerVersions,
     ) -> None:
         clock, owned = replica.clock, replica.partitions.working
         self._following, self._applying = asyncio.Event(), asyncio.Event()
@@ -197,9 +199,11 @@ class ResourceParts:
         self.profiles = admission.profiles
         watched = watched_kinds(documents=documents is not None, profiles=applies)
         self.readers: list[KindFollower[Any]] = [
-            KindFollower(server, kind, self.resources, clock, meter, settings.pace()) for kind in watched
+            KindFollower(server, kind, self.resources, clock, meter, settings.pace(), versions=versions)
+            for kind in watched
         ]
         self.refusals: Mapping[str, str] = {}
+        self.unwritten: Mapping[str, str] = {}
         self.loops: dict[str, Loop] = {reader.kind.plural: admission.follower(reader) for reader in self.readers}
         if applies:
             self.loops |= admission.loops
@@ -216,7 +220,7 @@ class ResourceParts:
                 self._following,
                 self.profiles.hinders,
             )
-            self.refusals = following.refusals
+            self.refusals, self.unwritten = following.refusals, following.unwritten
 
     def notify(self) -> None:
         """Resources or partitions have changed."""
@@ -240,7 +244,7 @@ class KubernetesService(ReplicatedService):
         replica = Replica("kubernetes", platform)
         clock, meter = replica.clock, KubernetesMetrics(process_meters())
         changed, evicting, cordoning = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        owned = replica.partitions.working
+        owned, versions = replica.partitions.working, ServerVersions()
 
         def nodes_changed() -> None:
             changed.set()
@@ -249,7 +253,7 @@ class KubernetesService(ReplicatedService):
         self.inventory = inventory = Inventory(on_nodes=nodes_changed, on_pods=evicting.set)
         self.offers = offers = OffersRead(clock, changed.set)
         followers: list[KindFollower[Any]] = [
-            KindFollower(server, kind, inventory, clock, meter, settings.pace()) for kind in KINDS
+            KindFollower(server, kind, inventory, clock, meter, settings.pace(), versions=versions) for kind in KINDS
         ]
         self.status = status = WriteStatus(
             server,
@@ -265,14 +269,11 @@ class KubernetesService(ReplicatedService):
         )
         ensured = EnsuranceParts(settings, replica, server, inventory, evicting, cordoning)
         self.evictions, self.cordons = evictions, cordons = ensured.evictions, ensured.cordons
-        self.parts = parts = ResourceParts(settings, replica, server, inventory, meter, documents)
+        self.parts = parts = ResourceParts(settings, replica, server, inventory, meter, documents, versions)
 
         def partitions_changed() -> None:
             nodes_changed()
             parts.notify()
-
-        async def count() -> None:
-            meter.objects(inventory.counts())
 
         super().__init__(
             replica,
@@ -286,22 +287,35 @@ class KubernetesService(ReplicatedService):
                 "status": status,
                 "cordons": cordons,
                 "evictions": evictions,
-                "counts": Repeat(work=count, clock=clock, seconds=COUNT_SECONDS, missed="objects are not counted"),
+                "counts": counts(meter, inventory, server, clock),
             },
             checks=lambda: [
                 inventory_check(inventory, followers),
+                rights_check(server.missing_rights),
+                clock_check(server.clock_skew_seconds),
                 refused_check("kubernetes-status", status.refusals),
                 refused_check("kubernetes-cordons", cordons.refusals),
-                documents_check(parts.readers, parts.refusals, parts.profiles),
+                documents_check(parts.readers, parts.refusals, parts.unwritten, parts.profiles),
                 parts.admission.check(),
             ],
             close=close,
         )
 
 
+def counts(meter: KubernetesMetrics, inventory: Inventory, server: ApiServer, clock: Clock) -> Loop:
+    """Sets the gauges every few seconds."""
+
+    async def count() -> None:
+        meter.objects(inventory.counts())
+        meter.rights(server.missing_rights)
+        meter.clock_skew(server.clock_skew_seconds)
+
+    return Repeat(work=count, clock=clock, seconds=COUNT_SECONDS, missed="objects are not counted")
+
+
 def build(settings: KubernetesSettings, platform: Platform) -> KubernetesService:
     """Kubernetes with the cluster that the settings name. It connects when the service starts."""
-    server, documents = HttpApiServer(settings.kubeconfig, settings.context), None
+    server, documents = HttpApiServer(settings.kubeconfig, settings.context, platform.clock), None
     if settings.documents_url:
         documents = HttpDocuments(settings.documents_url, settings.documents_token_file)
 

@@ -30,8 +30,8 @@ class KubernetesSettings(BaseSettings):
     context: str = Field("", description="context of the kubeconfig; empty: its current one")
     write_offers: bool = Field(True, description="whether offers are written; false withdraws what was written")
     aliases: bool = Field(False, description="write kubernetes.io/batch-* and mid-* too, as other schedulers know them")
-    writes_per_second: float = Field(10.0, gt=0, le=1000, description="writes to node status of one replica")
-    write_burst: int = Field(50, ge=1, le=10_000, description="writes that may be made at once after a calm time")
+    writes_per_second: float = Field(50.0, gt=0, le=1000, description="writes to node status of one replica")
+    write_burst: int = Field(100, ge=1, le=10_000, description="writes that may be made at once after a calm time")
     orphan_seconds: float = Field(
         120.0, ge=1, description="without any offer for so long, what was written to a node is withdrawn"
     )

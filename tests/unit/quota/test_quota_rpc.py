@@ -77,6 +77,9 @@ async def test_many_claims_are_answered_together_each_by_itself() -> None:
             wanted("b1", "team-b", "7"),
             wanted("a0", "team-a", "4"),
         ]
+        tried = (await rpc.AdmitMany(messages.AdmitManyRequest(claims=claims, dry_run=True), none)).results
+        assert [each.error.code for each in tried[1:3]] == ["elasticquota_not_found", "claim_exists"]
+        assert tried[5].claim.state == messages.CLAIM_STATE_ADMITTED, "alone"
         answered = (await rpc.AdmitMany(messages.AdmitManyRequest(claims=claims), none)).results
         assert [(each.claim.id, each.error.code, each.error.field) for each in answered] == [
             ("a0", "", ""),

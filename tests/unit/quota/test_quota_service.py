@@ -12,8 +12,9 @@ from quota_scenes import EPOCH, QuotaScene, claim, client_of, node_described
 
 from slackwater.events.envelope import event_of
 from slackwater.events.node_deleted import DeletionReason, NodeDeleted
+from slackwater.fairshare.reconciliation import ReconciliationSettings
 from slackwater.model.errors import Unavailable
-from slackwater.quota.domain.claim_runs import RunNotice
+from slackwater.quota.domain.claim_runs import RunNotice, WorkloadEvidence
 from slackwater.quota.service import build
 from slackwater.quota.settings import QuotaSettings
 from slackwater.quota.usecases.cluster_totals import WATCHED, ClusterTotals
@@ -227,8 +228,9 @@ async def test_nothing_is_decided_before_quotas_and_pools_are_read() -> None:
         early = await client.post(PATH_A, json=claim("a0", 2))
         assert (early.status_code, early.json()["code"]) == (503, "unavailable")
         assert (await client.get("/v1/quotas/root/tree")).status_code == 503, "its totals would be those of no node"
+        evidence = WorkloadEvidence("job", (), (), (), (), 0.0, 0.0, ReconciliationSettings())
         with pytest.raises(Unavailable):  # what agents report is compared later too
-            await service.claims.of("").note([RunNotice("a0", "team-a", None)])
+            await service.claims.of("").note([RunNotice("a0", "team-a", None, evidence)])
     async with scene.served() as client:
         assert (await client.post(PATH_A, json=claim("a0", 2))).status_code == 201
     known = ClusterTotals(FakeClock(EPOCH))

@@ -18,6 +18,7 @@ UNITS = frozenset(
         *("seconds", "bytes", "cores", "ratio", "info", "up"),
         *(
             "pods",
+            "rights",
             "workloads",
             "nodes",
             "series",

@@ -28,7 +28,5 @@ def test_limits_evictions_and_restores_hold_in_every_history(first: int) -> None
     found = histories(first, first + 8)
     assert len(found) == 8
     assert [line for line in found if not line.endswith(" holds")] == []
-
-
-def test_a_seed_gives_the_same_history_twice() -> None:
-    assert histories(5, 6) == histories(5, 6)
+    if first == 1:
+        assert histories(5, 6) == found[4:5], "a second run gives another history"

@@ -68,7 +68,6 @@ class Site:
     invariant: Invariant | None = None
     rows: list[tuple[str, ...]] = field(default_factory=list)
     seed: int = 1
-    """Draws the machine."""
 
     def __post_init__(self) -> None:
         self.station = Station(
@@ -361,13 +360,9 @@ def test_a_record_that_does_not_repeat_is_found(site: Site) -> None:
 def test_a_limit_whose_decision_is_not_recorded_is_found_at_rest(site: Site) -> None:
     invariant = site.watch(ActionsHaveRecords)
     throttle = CpuThrottle(pod_uid="a", cpu_limit_milli=100, decision_id="o-1")
+    now = site.clock.now()
     intent = IntentDeclared(
-        node="node-00",
-        writer="ensurance",
-        generation=1,
-        declared_at=site.clock.now(),
-        lease_seconds=60,
-        throttles=(throttle,),
+        node="node-00", writer="ensurance", generation=1, declared_at=now, lease_seconds=60, throttles=(throttle,)
     )
     site.stored(intent)
     with pytest.raises(Violation, match="o-1 about a on node-00 has no record"):

@@ -29,12 +29,12 @@ class Planted(Invariant):
 history.invariants_of = lambda _: (Planted,)
 sys.exit(main())
 """
-NEEDED = PlannedFault("broker killed", "broker", 24.0, 2.0)
+NEEDED = PlannedFault("broker killed", "broker", 9.0, 2.0)
 FAULTS = (
-    PlannedFault("clock drift", "agent-01", 21.0, 10.0, 0.01),
-    PlannedFault("cut", "ingestion-0>postgres", 22.0, 1.0),
+    PlannedFault("clock drift", "agent-01", 6.0, 8.0, 0.01),
+    PlannedFault("cut", "ingestion-0>postgres", 7.0, 1.0),
     NEEDED,
-    PlannedFault("crash", "prediction-1", 25.0, 1.0),
+    PlannedFault("crash", "prediction-1", 10.0, 1.0),
 )
 
 
@@ -46,7 +46,7 @@ def world(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_a_planted_violation_is_shrunk_and_drawn(tmp_path: Path) -> None:
     whole, smallest, page = tmp_path / "whole.json", tmp_path / "smallest.json", tmp_path / "page.html"
-    plan = Plan(5, nodes=2, fault_seconds=40.0, quiet_seconds=10.0, rest_seconds=5.0, faults=FAULTS)
+    plan = Plan(5, nodes=2, fault_seconds=16.0, quiet_seconds=4.0, rest_seconds=2.0, faults=FAULTS)
     whole.write_text(plan.to_json())
     done = world("--plan-file", whole, "--shrink", "--tries", 25, "--smallest", smallest)
     assert done.returncode == 1, done.stdout + done.stderr

@@ -8,8 +8,10 @@ objects of what is read for a few fields (decision 0100).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,7 +24,7 @@ from lightkube.core.exceptions import ConfigError
 
 from slackwater.apiserver.answers import SILENT_SECONDS, answered, read_event, read_page, refusal, watch_query
 from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
-from slackwater.apiserver.port import KindNotServed, Page, WatchEvent
+from slackwater.apiserver.port import DefinitionOutdated, KindNotServed, Page, RightMissing, WatchEvent
 from slackwater.apiserver.records import (
     FIELD_MANAGER,
     ApiRecord,
@@ -33,14 +35,19 @@ from slackwater.apiserver.records import (
     taints_json,
 )
 from slackwater.apiserver.resource_names import quantities
-from slackwater.model.errors import Conflict, Misconfigured, NotFound, Unavailable
+from slackwater.model.errors import Conflict, Misconfigured, NotFound, SlackwaterError, Unavailable
+from slackwater.model.time import Clock, SystemClock
 
 T = TypeVar("T", bound=ApiRecord)
 
 REQUEST_SECONDS: Final = 15.0
+PROMPT_SECONDS: Final = 2.0
+"""An answer that took longer says nothing about the server's clock."""
 APPLY: Final = "application/apply-patch+yaml"
 MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
+_OUTDATED: Final = "field not declared in schema"
+"""How the server refuses a status with a field that its definition lacks."""
 _UNUSABLE: Final = (ConfigError, OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError)
 """What lightkube raises for a kubeconfig that is missing, malformed or incomplete; msgspec's errors are ValueErrors."""
 
@@ -49,10 +56,22 @@ class HttpApiServer:
     """Connects at the first request; `close` afterwards. An empty `kubeconfig` means KUBECONFIG, then the pod's service
     account, then ~/.kube/config."""
 
-    def __init__(self, kubeconfig: str = "", context: str = "") -> None:
+    def __init__(self, kubeconfig: str = "", context: str = "", clock: Clock | None = None) -> None:
         self._kubeconfig = kubeconfig
         self._context = context
+        self._clock = clock or SystemClock()
         self._opened: httpx2.AsyncClient | None = None
+        self._missing: dict[tuple[str, ...], str] = {}
+        """The refused right, by the use that was refused."""
+        self._skew: float | None = None
+
+    @property
+    def missing_rights(self) -> Sequence[str]:
+        return sorted(set(self._missing.values()))
+
+    @property
+    def clock_skew_seconds(self) -> float | None:
+        return self._skew
 
     async def connect(self) -> None:
         """Read the configuration. Raises Misconfigured that says what is missing."""
@@ -91,7 +110,8 @@ class HttpApiServer:
                 "GET", kind.path, params=watch_query(version), timeout=timeout
             ) as response:
                 if response.status_code != httpx2.codes.OK:
-                    raise refusal(response.status_code, await response.aread())
+                    raise self._refused(("WATCH", *used_resource(kind.path)), response, await response.aread())
+                self._missing.pop(("WATCH", *used_resource(kind.path)), None)
                 yield answered(version)
                 async for line in response.aiter_lines():
                     if line:
@@ -140,7 +160,15 @@ class HttpApiServer:
             "status": status,
         }
         query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        return kind.parse(await self._request("PATCH", f"{kind.path}/{key}/status", query, body))
+        try:
+            return kind.parse(await self._request("PATCH", f"{kind.path}/{key}/status", query, body))
+        except SlackwaterError as error:
+            if _OUTDATED in error.message:
+                raise DefinitionOutdated(
+                    f"the definition of {kind.kind} in the cluster is of another version ({error.message}):"
+                    " kubectl apply --server-side -k deploy/kubernetes/crds"
+                ) from error
+            raise
 
     async def serves(self, kind: WatchedKind[T]) -> bool:
         try:
@@ -176,17 +204,47 @@ class HttpApiServer:
         content = None if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": content_type}
         headers |= {"Accept": accept} if accept else {}
+        use, began = (method, *used_resource(path)), self._clock.monotonic()
         with _translated():
             response = await self._client().request(method, path, params=query, content=content, headers=headers)
+            self._note_clock(response, self._clock.monotonic() - began)
             if response.status_code >= httpx2.codes.BAD_REQUEST:
-                raise refusal(response.status_code, response.content)
+                raise self._refused(use, response, response.content)
+            self._missing.pop(use, None)
             answer: Mapping[str, Any] = msgspec.json.decode(response.content)
             return answer
+
+    def _refused(self, use: tuple[str, ...], response: httpx2.Response, body: bytes) -> SlackwaterError:
+        error = refusal(response.status_code, body)
+        if isinstance(error, RightMissing):
+            self._missing[use] = error.right
+        elif not isinstance(error, Unavailable):  # it was allowed, and refused for another reason
+            self._missing.pop(use, None)
+        return error
+
+    def _note_clock(self, response: httpx2.Response, seconds: float) -> None:
+        """The header Date has whole seconds, and is of some time within the request."""
+        try:
+            then = parsedate_to_datetime(response.headers["Date"])
+        except (KeyError, ValueError):
+            return
+        if seconds <= PROMPT_SECONDS and then.tzinfo is not None:
+            middle = self._clock.now() - timedelta(seconds=seconds / 2)
+            self._skew = (then - middle).total_seconds() + 0.5
 
     def _client(self) -> httpx2.AsyncClient:
         if self._opened is None:
             self._opened = _open(self._kubeconfig, self._context)
         return self._opened
+
+
+def used_resource(path: str) -> tuple[str, ...]:
+    """Group, resource and subresource that a path uses, without names: `("apps", "deployments", "scale")`."""
+    parts = path.strip("/").split("/")
+    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1] if len(parts) > 1 else "", parts[3:])
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    return group, *rest[:1], *rest[2:3]
 
 
 def _path(kind: WatchedKind[Any], key: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
@@ -19,9 +19,9 @@ class KubernetesMetrics:
         )
         self._lists = meters.counter(
             "slackwater_kubernetes_lists_total",
-            "Lists of a kind (first, expired).",
+            "Lists of a kind (first, expired, restored).",
             ["kind", "reason"],
-            look="expired grows: watches are interrupted for minutes.",
+            look="expired grows: watches are interrupted for minutes; restored: etcd came back older.",
         )
         self._interruptions = meters.counter(
             "slackwater_kubernetes_interruptions_total",
@@ -52,6 +52,29 @@ class KubernetesMetrics:
             buckets=DELAY_BUCKETS,
             look="p99 above 3 s: the API server is slow, or writes wait.",
         )
+
+        self._rights = meters.gauge(
+            "slackwater_kubernetes_missing_rights",
+            "1 for a right whose use the API server refused last, 0 once it is given back.",
+            ["right"],
+            look="1: grant it (deploy/kubernetes/adapter/rights.yaml); the work goes on by itself.",
+        )
+        self._named: set[str] = set()
+        self._skew = meters.gauge(
+            "slackwater_kubernetes_clock_skew_seconds",
+            "How far the API server's clock is ahead of the service's, to about a second.",
+            look="Beyond 5 s: one of the hosts has no time service.",
+        )
+
+    def rights(self, missing: Sequence[str]) -> None:
+        """The rights that are missing now."""
+        self._named |= set(missing)
+        for right in self._named:
+            self._rights.labels(right).set(right in missing)
+
+    def clock_skew(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self._skew.set(seconds)
 
     def objects(self, counts: Mapping[str, int]) -> None:
         """Objects by kind."""
@@ -149,11 +172,21 @@ class DocumentMetrics:
             look="Some per minute and resource: what its kind counts swings.",
         )
 
+        self._refusals = meters.counter(
+            "slackwater_kubernetes_document_status_refusals_total",
+            "Writes to the status of custom resources that failed, by the error's code.",
+            ["kind", "reason"],
+            look="definition_outdated: apply deploy/kubernetes/crds; misconfigured: a right is missing.",
+        )
+
     def answered(self, kind: str, result: str) -> None:
         self._answers.labels(kind, result).inc()
 
     def status_written(self, kind: str) -> None:
         self._statuses.labels(kind).inc()
+
+    def status_refused(self, kind: str, reason: str) -> None:
+        self._refusals.labels(kind, reason).inc()
 
 
 class AdmissionMetrics:

@@ -64,8 +64,8 @@ class StatusPolicy:
 
     enabled: bool = True
     aliases: bool = False
-    writes_per_second: float = 10.0
-    burst: Count = 50
+    writes_per_second: float = 50.0
+    burst: Count = 100
     orphan_seconds: float = 120.0
 
 

@@ -74,6 +74,8 @@ class FollowDocuments:
         self._written: dict[str, tuple[Mapping[str, Any], str]] = {}
         self.refusals: dict[str, str] = {}
         """Why a document is not followed, by `PLURAL/NAME`."""
+        self.unwritten: dict[str, str] = {}
+        """Why the status of a kind's resources was not written last, by plural."""
 
     async def __call__(self) -> None:
         """Work until cancelled."""
@@ -244,9 +246,13 @@ class FollowDocuments:
         except (NotFound, Conflict):  # deleted, or created anew: the watch shows it
             return
         except SlackwaterError as error:
-            log.warning("status not written", document=key, reason=error.message)
+            if self.unwritten.get(plural) != error.message:
+                log.warning("status not written", document=key, reason=error.message)
+            self.unwritten[plural] = error.message
+            self._meter.status_refused(DOCUMENT_KINDS[plural][0].name, error.code)
             self._waits.setdefault(key, now + timedelta(seconds=RETRY_SECONDS))
             return
+        self.unwritten.pop(plural, None)
         self._written[key] = wanted, after.status
         self._resources.apply(watched, WatchEvent(WatchChange.UPSERTED, "", after))
         self._meter.status_written(DOCUMENT_KINDS[plural][0].name)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from slackwater.apiserver.inventory import Inventory, is_newer
+from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.port import ApiServer
+from slackwater.apiserver.records import is_newer
 from slackwater.events.envelope import Event
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.kubernetes.domain.cordon_plan import (

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from slackwater.apiserver.inventory import Inventory, is_newer
+from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.port import ApiServer, FieldsOwned
-from slackwater.apiserver.records import ClusterNode
+from slackwater.apiserver.records import ClusterNode, is_newer
 from slackwater.kubernetes.domain.status_plan import (
     NodeStatusFacts,
     StatusPatch,
@@ -33,8 +33,9 @@ AT_ONCE: Final = 8
 """Writes in flight: a server on two cores takes 260 per second."""
 SETTLE_SECONDS: Final = 10.0
 """After this long without the watch showing a write, the node is decided about anyway."""
-KUBELET: Final = frozenset({"kubelet"})
-"""It sets extended resources to 0 when it registers its node again. Its amounts are taken over, others' are not."""
+KUBELET: Final = frozenset({"kubelet", "kwok"})
+"""Field managers of kubelets, simulated ones too. They set extended resources to 0, or to what they have read, when
+they register their node again. Their amounts are taken over, others' are not."""
 RETRY_SECONDS: Final = 1.0
 GATHER_SECONDS: Final = 0.05
 """What changes within this time is planned together: a plan looks at all nodes of the replica."""

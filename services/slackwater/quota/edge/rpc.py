@@ -71,7 +71,8 @@ class QuotaRpc(stubs.QuotaServiceServicer):
             said = f"claims: {len(request.claims)} claims; allowed: 1 to {MOST_CLAIMS}"
             raise InvalidInput(said, field="claims")
         wanted = [_claim_or_error(each) for each in request.claims]
-        answers = iter(await self._claims.submit_many([each for each in wanted if isinstance(each, QuotaClaim)]))
+        claims = [each for each in wanted if isinstance(each, QuotaClaim)]
+        answers = iter(await self._claims.submit_many(claims, dry_run=request.dry_run))
         results = [next(answers) if isinstance(each, QuotaClaim) else each for each in wanted]
         return messages.AdmitManyResponse(results=[_result(each) for each in results])
 
@@ -132,7 +133,7 @@ def _wanted(request: messages.AdmitRequest) -> WantedClaim:
 def _claim_or_error(request: messages.AdmitRequest) -> QuotaClaim | SlackwaterError:
     try:
         if request.dry_run:
-            raise InvalidInput("dry_run: try a claim by Admit", field="dry_run")
+            raise InvalidInput("dry_run: is set of a claim; set that of the call", field="dry_run")
         return _wanted(request).claim(_name(request.quota))
     except InvalidInput as error:
         return error

@@ -101,8 +101,7 @@ class ArbitrateTree:
         pending = PendingRequest(request)
         self._pending.append(pending)
         async with self._turn:
-            while not pending.is_done:
-                await self._write(self._batch())
+            await self._write_until(lambda: pending.is_done)
         if pending.error is not None:
             raise pending.error
         return pending
@@ -119,9 +118,15 @@ class ArbitrateTree:
         noted = [PendingRequest(request) for request in requests]
         self._pending += noted
         async with self._turn:
-            while not all(pending.is_done for pending in noted):
-                await self._write(self._batch())
+            await self._write_until(lambda: all(pending.is_done for pending in noted))
         return noted
+
+    async def _write_until(self, done: Callable[[], bool]) -> None:
+        while not done():
+            batch = self._batch()
+            if not batch:  # a request must never hold the turn for ever
+                raise Conflict("the request was interrupted; send it again")
+            await self._write(batch)
 
     def _batch(self) -> Sequence[PendingRequest]:
         batch, self._pending = self._pending[:MOST_TOGETHER], self._pending[MOST_TOGETHER:]

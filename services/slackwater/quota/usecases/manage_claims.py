@@ -62,9 +62,14 @@ class ManageClaims:
             claim = replace(claim, non_preemptible=True)
         return await self._carry_out(Submission(claim), dry_run=dry_run)
 
-    async def submit_many(self, claims: Sequence[QuotaClaim]) -> Sequence[ClaimStanding | SlackwaterError]:
-        """Returns each claim, or the error of its own that kept it out: claims of one tree are decided about together.
-        Raises Conflict, Unavailable where none of a tree was carried out, or that is not known."""
+    async def submit_many(
+        self, claims: Sequence[QuotaClaim], *, dry_run: bool = False
+    ) -> Sequence[ClaimStanding | SlackwaterError]:
+        """Returns each claim, or the error of its own that kept it out: claims of one tree are decided about together,
+        in a dry run each alone. Raises Conflict, Unavailable where none of a tree was carried out, or that is not
+        known."""
+        if dry_run:
+            return [await self._tried(claim) for claim in claims]
         found: dict[int, ClaimStanding | SlackwaterError] = {}
         by_tree: dict[str, dict[int, Submission]] = {}
         for place, claim in enumerate(claims):
@@ -86,6 +91,12 @@ class ManageClaims:
                 else:
                     raise done.error or Conflict("the request was interrupted; send it again")
         return [found[place] for place in range(len(claims))]
+
+    async def _tried(self, claim: QuotaClaim) -> ClaimStanding | SlackwaterError:
+        try:
+            return (await self.submit(claim, dry_run=True))[0]
+        except (Conflict, NotFound) as error:
+            return error
 
     async def start(self, quota: str, claim: str, *, dry_run: bool = False) -> ClaimStanding:
         """Note that the workload runs. Raises NotFound, Conflict, Unavailable."""

@@ -20,8 +20,10 @@ from tests.world.invariants.quota.claim_commits import (
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
+from slackwater.fairshare.arbitration_plan import QuotaSnapshot
 from slackwater.fairshare.claims import HOLDING, ClaimState, QuotaClaim
 from slackwater.fairshare.queue_order import QueuePolicy
+from slackwater.fairshare.tree import ROOT, added
 from slackwater.fairshare.waiting_queue import shape_of
 from slackwater.quota.settings import QuotaSettings
 
@@ -201,12 +203,21 @@ class QueueOrderIsKept(OfQuota):
         policies = {} if snapshot is None else snapshot.queue_policies
         total = {} if snapshot is None else snapshot.totals.get(tree, {})
         is_strict = policies.get(claim.quota) is QueuePolicy.STRICT_FIFO
+        kept = {} if snapshot is None else _kept_by_others(snapshot, claim.quota)
         for other in self.books.queued(tree, claim.quota):
             if self._rank(other) < own:
                 least = other.request if other.partial_minimum is None else other.partial_minimum
-                fits_once = all(amount <= total.get(key, 0) for key, amount in least.items())
+                fits_once = all(amount + kept.get(key, 0) <= total.get(key, 0) for key, amount in least.items())
                 if shape_of(other) == shape_of(claim) or (is_strict and fits_once):
                     yield other
+
+
+def _kept_by_others(snapshot: QuotaSnapshot, quota: str) -> Mapping[str, int]:
+    """The mins that quotas below the root do not lend, but that of the claim's own path: it may be that the pool has no
+    room beside them, and a claim that waits for a larger pool blocks none."""
+    own = path_of({each.name: each.parent for each in snapshot.quotas}, quota)
+    keeping = [each for each in snapshot.quotas if each.parent == ROOT and not each.lends and each.name not in own]
+    return added(*(each.minimum for each in keeping))
 
 
 class ReclaimsTakeWhatIsNeeded(OfQuota):
