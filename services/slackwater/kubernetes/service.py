@@ -252,7 +252,6 @@ class KubernetesService(ReplicatedService):
 
         self.inventory = inventory = Inventory(on_nodes=nodes_changed, on_pods=evicting.set)
         self.offers = offers = OffersRead(clock, changed.set)
-        decisions = OutboxDecisions(replica.database, replica.name)
         followers: list[KindFollower[Any]] = [
             KindFollower(server, kind, inventory, clock, meter, settings.pace(), versions=versions) for kind in KINDS
         ]
@@ -260,7 +259,7 @@ class KubernetesService(ReplicatedService):
             server,
             inventory,
             offers,
-            decisions,
+            OutboxDecisions(replica.database, replica.name),
             clock,
             meter,
             settings.policy(),
