@@ -22,6 +22,8 @@ NEVER_ANSWERED = frozenset(
         "cgroups_not_writable",
         "cgroup_not_entered",
         "no_kubepods",
+        # of writes to the API server of a cluster
+        "definition_outdated",
         # of prediction's own snapshots
         "snapshot_corrupt",
         "model_state_unusable",
