@@ -109,6 +109,8 @@ class ComparisonOutcome(_Part):
     p99_ms: float | None
     """p99 over all requests. `p99_median_ms` is that of the median surge, which a single stall does not change."""
     p99_median_ms: float | None = None
+    slower: int | None = None
+    """Requests that took longer than P99_FACTOR times the p99 of the service alone; None where that is not known."""
     p99_undisturbed_ms: float | None = None
     """p99 over the requests in half-second intervals without steal; None for fewer than 200 requests."""
     stolen: float = 0.0
@@ -236,7 +238,12 @@ def _below(seen: SurgeSeen, line: float) -> tuple[bool, float | None]:
     return crossed, None
 
 
-def outcome(found: Sequence[SurgeFigures], samples: Sequence[Sample], calm: Sequence[Sample] = ()) -> ComparisonOutcome:
+def outcome(
+    found: Sequence[SurgeFigures],
+    samples: Sequence[Sample],
+    calm: Sequence[Sample] = (),
+    alone_p99_ms: float | None = None,
+) -> ComparisonOutcome:
     """The results of one policy over all surges; `calm` are the latencies of requests without steal."""
     needed, lost = sum(one.needed for one in found), sum(one.lost for one in found)
     crossed = [one for one in found if one.crossed]
@@ -249,6 +256,7 @@ def outcome(found: Sequence[SurgeFigures], samples: Sequence[Sample], calm: Sequ
         errors=sum(not one.ok for one in samples),
         p99_ms=p99_ms(samples),
         p99_median_ms=median([one.p99_ms for one in found]),
+        slower=None if alone_p99_ms is None else slower_requests(samples, P99_FACTOR * alone_p99_ms),
         p99_undisturbed_ms=p99_of_enough_ms(calm),
         stolen=round(sum(one.stolen for one in found), 2),
         needed=round(needed, 2),
@@ -271,6 +279,11 @@ def median(values: Sequence[float | None]) -> float | None:
 
 def p99_ms(samples: Sequence[Sample]) -> float | None:
     return _quantile([1000 * one.latency for one in samples], 0.99)
+
+
+def slower_requests(samples: Sequence[Sample], bound_ms: float) -> int:
+    """The number of requests that took longer than the bound."""
+    return sum(1000 * one.latency > bound_ms for one in samples)
 
 
 def p99_of_enough_ms(samples: Sequence[Sample]) -> float | None:

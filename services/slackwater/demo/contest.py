@@ -202,13 +202,14 @@ class Contest:
         machine = self._machine(use)
         found: list[SurgeFigures] = [figures(one, machine) for one in self.seen]
         outcomes = {}
+        alone = p99_ms([sample for one in self.alone for sample in one])
         for policy in (ALL_OR_NOTHING, PRECISE):
             own = [one for one in found if one.policy == policy]
             seen = [one for one in self.seen if one.policy == policy]
             samples = [sample for one in seen for sample in one.samples]
             calm = [sample for one in seen for sample in undisturbed(one.samples, one.used)]
             if own:
-                outcomes[policy] = outcome(own, samples, calm)
+                outcomes[policy] = outcome(own, samples, calm, alone)
         return PolicyComparison(
             left_out=left_out,
             waterline=policies.COMPARED.waterline,
@@ -218,7 +219,7 @@ class Contest:
             surge_seconds=_SURGE_SECONDS,
             batch_pods=BATCH_PODS,
             batch_wanted_cpus=round(machine.wanted, 3),
-            alone_p99_ms=p99_ms([sample for one in self.alone for sample in one]),
+            alone_p99_ms=alone,
             alone_p99_median_ms=median([p99_ms(one) for one in self.alone]),
             alone_p99_undisturbed_ms=p99_of_enough_ms(self.alone_calm),
             alone_stolen=round(self.alone_stolen, 2),

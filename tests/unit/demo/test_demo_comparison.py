@@ -193,6 +193,7 @@ CASES: tuple[tuple[Callable[[], ComparisonOutcome], str], ...] = (
     (lambda: good(crossed=0), "in time not measured"),
     (lambda: good(actions=0), "it never had to act"),
     (lambda: good(p99_ms=34.0), "p99 protected MISSED"),
+    (lambda: good(p99_ms=34.0, slower=2), "unclear: 34.0 ms, and 2 of 100 requests beyond the goal"),
     (lambda: good(above_needed_ratio=0.16), "needed MISSED"),
     (lambda: good(above_needed_ratio=None), "needed not measured"),
 )
@@ -303,6 +304,8 @@ def test_the_scene_policies_has_the_comparison_as_its_table() -> None:
         ({"p99_ms": 70.0, "stolen": 0.4, "p99_undisturbed_ms": 34.0}, "p99 protected MISSED: 70.0 ms", ""),
         ({"p99_ms": 70.0, "stolen": 0.4, "p99_undisturbed_ms": 33.0}, "", "p99 protected only without what the host"),
         ({"p99_ms": 70.0, "stolen": 0.4, "p99_undisturbed_ms": None}, "p99 protected MISSED: 70.0 ms", ""),
+        ({"p99_ms": 34.0, "slower": 4, "requests": 300}, "", ""),
+        ({"p99_ms": 34.0, "slower": 12, "requests": 300}, "p99 protected MISSED: 34.0 ms", ""),
         ({"above_needed_ratio": 0.16}, "lost no more than needed MISSED: +16%, goal at most 15%", ""),
         ({"never_below": 1}, "below the waterline in time MISSED: after seconds: 1.00, 1 never, goal 2", ""),
         ({"p99_ms": None}, "", "p99 protected: not measured"),

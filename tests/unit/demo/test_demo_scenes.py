@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.demo import summary, table
+from slackwater.demo.chance import by_chance
 from slackwater.demo.reaction import ObservedQuotaChange
 from slackwater.demo.scenes import cpu_picture, cpu_result, lend_picture, lend_result
 from slackwater.demo.scenes.cpu import quota_seconds
@@ -143,7 +144,7 @@ def test_lend_wins_core_hours_at_the_same_p99_or_fails(scene: LendScene) -> None
     bound = 1.2 * median(without) + 5
     turns = scene.of(lend_result.OFFERS)
     slower = sum(one > bound for turn in turns for one in turn.slowest_ms)
-    chance = lend_result.by_chance(slower, sum(turn.requests for turn in turns))
+    chance = by_chance(slower, sum(turn.requests for turn in turns))
     assert bool(told) is (median(ours) > bound and chance <= 0.01)
     unclear = [text for text in lend_result.sentences(scene) if "more turns tell" in text]
     assert bool(unclear) is (median(ours) > bound and chance > 0.01)
@@ -153,7 +154,7 @@ def test_lend_wins_core_hours_at_the_same_p99_or_fails(scene: LendScene) -> None
 def test_slow_requests_come_by_chance_as_often_as_a_binomial_says(slow: int, requests: int) -> None:
     counted = sum(Decimal(math.comb(requests, k)) * Decimal("0.01") ** k * Decimal("0.99") ** (requests - k)
                   for k in range(slow, requests + 1))  # fmt: skip
-    assert lend_result.by_chance(slow, requests) == pytest.approx(float(counted), rel=1e-9, abs=1e-30)
+    assert by_chance(slow, requests) == pytest.approx(float(counted), rel=1e-9, abs=1e-30)
 
 
 def test_one_turn_of_each_misses_the_p99_only_by_more_than_chance() -> None:

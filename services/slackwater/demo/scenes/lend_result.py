@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, lgamma, log
 from statistics import median
 from typing import Final, Literal
 
+from slackwater.demo.chance import BY_CHANCE, by_chance
 from slackwater.demo.scenes.result import Result, SceneReport, Turn
 from slackwater.demo.scenes.spread import difference_text, spread_text
 from slackwater.demo.summary import P99_ALLOWANCE_MS, P99_FACTOR
@@ -21,9 +21,6 @@ SAME_P99_FACTOR, SAME_P99_MS = 1.2, 5.0
 """Up to which the median p99 with offers counts as the same. A turn has some 230 requests, so its p99 is the third
 slowest: turns without any batch took 16.1 to 20.8 ms on one quiet machine (docs/reference/figures.md). Batch in the
 idle class may hold a CPU for one time slice, about 3 ms, before prod's thread gets it."""
-BY_CHANCE: Final = 0.01
-"""A median above the bound is a miss only where so many slow requests come by chance in at most so many runs. A run of
-one turn each once missed by 2.4 ms on a quiet machine, and the next met the bound: three requests decided it."""
 
 
 class LendTurn(Turn):
@@ -176,21 +173,6 @@ def _compared(scene: LendScene) -> ComparedP99 | None:
     turns = scene.of(OFFERS)
     slower_ones = sum(latency > bound_ms for turn in turns for latency in turn.slowest_ms)
     return ComparedP99(median(ours), bound_ms, slower_ones, sum(turn.requests for turn in turns))
-
-
-def by_chance(slow: int, requests: int) -> float:
-    """Returns the probability that at least `slow` of `requests` are slower than a true p99: the upper tail of a
-    binomial distribution with p = 0.01."""
-    if slow <= 0:
-        return 1.0
-    if slow > requests:
-        return 0.0
-    return min(1.0, sum(exp(_log_probability(count, requests)) for count in range(slow, requests + 1)))
-
-
-def _log_probability(count: int, requests: int) -> float:
-    ways = lgamma(requests + 1) - lgamma(count + 1) - lgamma(requests - count + 1)
-    return ways + count * log(0.01) + (requests - count) * log(0.99)
 
 
 def slower(name: str, ours: list[float], reference: list[float], words: str) -> list[str]:

@@ -25,7 +25,7 @@ _DRAINED_CPUS, _DRAIN_STEP_SECONDS, _DRAIN_STEPS = 0.15, 0.2, 25
 _WARM_SECONDS, _WARM_RATE = 1.5, 60.0
 _GAUGE_SECONDS = 0.5
 SLOWEST_KEPT: Final = 20
-"""More than a turn of 230 requests may have beyond its p99 by chance (lend_result.by_chance)."""
+"""More than a turn of 230 requests may have beyond its p99 by chance (slackwater.demo.chance)."""
 
 
 @dataclass(frozen=True, slots=True)
