@@ -329,6 +329,16 @@ async def test_what_came_before_a_report_is_the_newest_in_time_and_the_late_ones
     assert forgotten["a", "boot-1"] == Before(None, 1)
 
 
+async def test_what_came_before_a_report_is_found_where_the_clock_was_set_back_or_forward(kept: Kept) -> None:
+    late = replace(history_row("a", 7, 12), late=True)
+    rows = [history_row("a", 4, 25), history_row("a", 5, 14), history_row("a", 6, 16), late]
+    await append(kept, *rows, history_row("b", 3, 15), history_row("b", 4, 59))
+    wanted = {("a", "boot-1"): history_row("a", 8, 45), ("b", "boot-1"): history_row("b", 6, 38)}
+    async with kept.database.unit_of_work() as unit:
+        found = await kept.ledgers(unit).before(wanted, EPOCH)
+    assert found == {("a", "boot-1"): Before(6, 1), ("b", "boot-1"): Before(4, 0)}
+
+
 async def test_refusals_add_up(kept: Kept) -> None:
     for _ in range(2):
         async with kept.database.unit_of_work() as unit:

@@ -79,18 +79,25 @@ SELECT found.* FROM unnest(CAST(:nodes AS text[]), CAST(:since AS timestamptz[])
 _REPORTS = text(_OF_EACH_NODE.format(table="node_usage", last="sequence"))
 _REPORTED_PODS = text(_OF_EACH_NODE.format(table="pod_usage", last="uid"))
 _BEFORE = text("""
-SELECT wanted.node, wanted.boot_epoch, newest.sequence, (
-    SELECT count(*) FROM node_usage WHERE node = wanted.node AND midpoint_at >= coalesce(newest.midpoint_at, :oldest)
-        AND midpoint_at < wanted.at AND boot_epoch = wanted.boot_epoch AND late
-        AND sequence > coalesce(newest.sequence, 0) AND sequence < wanted.sequence) AS late
-FROM unnest(CAST(:nodes AS text[]), CAST(:epochs AS text[]), CAST(:sequences AS bigint[]), CAST(:at AS timestamptz[]))
-    AS wanted(node, boot_epoch, sequence, at) LEFT JOIN LATERAL (
+SELECT wanted.node, wanted.boot_epoch, coalesce(around.sequence, newest.sequence) AS sequence, (
+    SELECT count(*) FROM node_usage WHERE node = wanted.node AND boot_epoch = wanted.boot_epoch AND late
+        AND midpoint_at >= least(coalesce(newest.midpoint_at, :oldest), wanted.since) AND midpoint_at < wanted.until
+        AND sequence > coalesce(around.sequence, newest.sequence, 0) AND sequence < wanted.sequence) AS late
+FROM unnest(CAST(:nodes AS text[]), CAST(:epochs AS text[]), CAST(:sequences AS bigint[]), CAST(:at AS timestamptz[]),
+        CAST(:since AS timestamptz[]), CAST(:until AS timestamptz[]))
+    AS wanted(node, boot_epoch, sequence, at, since, until) LEFT JOIN LATERAL (
     SELECT sequence, midpoint_at FROM node_usage WHERE node = wanted.node AND midpoint_at >= :oldest
         AND midpoint_at < wanted.at AND boot_epoch = wanted.boot_epoch AND NOT late AND sequence < wanted.sequence
     ORDER BY node_usage.midpoint_at DESC LIMIT 1
-) newest ON true
+) newest ON true LEFT JOIN LATERAL (
+    SELECT max(node_usage.sequence) AS sequence FROM node_usage WHERE node = wanted.node
+        AND midpoint_at >= wanted.since AND midpoint_at < wanted.until AND boot_epoch = wanted.boot_epoch AND NOT late
+        AND node_usage.sequence < wanted.sequence
+) around ON true
 """)
-"""Scans the index backwards, because the newest report is close to the given one."""
+"""The newest report scans the index backwards, because it is close to the given one. It is not the one with the highest
+sequence where the agent's clock was set: that is looked for within CLOCK_SET of the given one."""
+CLOCK_SET = timedelta(hours=1)
 _POD_COLUMNS = text("""
 SELECT found.* FROM unnest(CAST(:nodes AS text[]), CAST(:since AS timestamptz[]), CAST(:until AS timestamptz[]))
     AS wanted(node, since, until) CROSS JOIN LATERAL (
@@ -340,6 +347,8 @@ class PostgresUsageLedger:
             "epochs": [epoch for _, epoch in heads],
             "sequences": [row.report.sequence for row in heads.values()],
             "at": [row.report.midpoint_at for row in heads.values()],
+            "since": [max(oldest, row.report.midpoint_at - CLOCK_SET) for row in heads.values()],
+            "until": [row.report.midpoint_at + CLOCK_SET for row in heads.values()],
             "oldest": oldest,
         }
         rows = await self._connection.execute(_BEFORE, parameters)
