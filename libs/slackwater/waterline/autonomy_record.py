@@ -87,9 +87,11 @@ def replay(*, state: Any, policy: Any, now: str) -> Any:
 
 
 def _explanation(step: AutonomyStep) -> tuple[Term | None, str]:
-    """Returns the guard's count, and the sentence."""
+    """Returns the guard's count, and the sentence: as `replay` gives it, because more evictions may have begun since the
+    guard tripped."""
     after, policy = step.after, step.policy
     if after.stepped_back_at is not None:
+        after = review_step_back(replace(after, stepped_back_at=None, because=""), policy, step.now)
         if len(after.evictions_at) > policy.evictions_per_hour:
             return Term(name="began within an hour", value=len(after.evictions_at)), after.because
         return Term(name="in a row without relief", value=after.missed_in_a_row), after.because

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from waterline_crowd import NOON
 
 from slackwater.decisions.reasons import Mode
+from slackwater.waterline.autonomy_record import AutonomyStep, autonomy_step_record, replay
 from slackwater.waterline.policies.autonomy import (
     AutonomyPolicy,
     AutonomyState,
@@ -49,6 +50,26 @@ def test_a_pool_never_does_more_than_was_granted_and_always_comes_back(
         assert len(state.evictions_at) <= policy.evictions_per_hour or allowed is not Mode.EVICT
     rested = review_step_back(state, policy, now + at(3600 + policy.hold_seconds))
     assert mode_of(rested, policy) is mode
+
+
+@given(st.lists(st.sampled_from(["evicted", "missed", "relieved"]), min_size=1, max_size=12), st.integers(0, 3))
+def test_the_record_of_a_step_back_repeats_whatever_else_came_with_the_same_report(
+    happened: list[str], earlier: int
+) -> None:
+    before = state = AutonomyState(evictions_at=(NOON - at(60),) * earlier)
+    for what in happened:
+        if what == "evicted":
+            state = evicted(state, POLICY, NOON)
+        else:
+            state = effect_seen(state, POLICY, NOON, relieved=what == "relieved")
+    step = AutonomyStep("pool", before, state, POLICY, NOON, "n", "autonomy/pool")
+    record = autonomy_step_record("id", step)
+    assert (record is not None) == (state.stepped_back_at is not None)
+    if record is not None:
+        assert record.replay is not None
+        again = replay(**record.replay.arguments)
+        assert again == {"mode": record.mode, "because": record.alternatives[0].rejected_because}
+        assert record.alternatives[0].rejected_because.startswith(f"{record.result} ")
 
 
 def test_too_many_evictions_within_an_hour_step_back() -> None:

@@ -53,8 +53,13 @@ def evicted(state: AutonomyState, policy: AutonomyPolicy, now: datetime) -> Auto
 
 
 def effect_seen(state: AutonomyState, policy: AutonomyPolicy, now: datetime, *, relieved: bool) -> AutonomyState:
-    """Returns the state with the effect of an eviction."""
-    return review_step_back(replace(state, missed_in_a_row=0 if relieved else state.missed_in_a_row + 1), policy, now)
+    """Returns the state with the effect of an eviction. While the pool has stepped back, effects of earlier evictions
+    count no more: the count stays the one that the step back names."""
+    reviewed = review_step_back(state, policy, now)
+    if reviewed.stepped_back_at is not None:
+        return reviewed
+    missed = 0 if relieved else reviewed.missed_in_a_row + 1
+    return review_step_back(replace(reviewed, missed_in_a_row=missed), policy, now)
 
 
 def review_step_back(state: AutonomyState, policy: AutonomyPolicy, now: datetime) -> AutonomyState:
