@@ -22,9 +22,11 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.quota_accounted import QuotaAccounted
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.usage_reported import UsageReported
 from slackwater.fairshare.tree import Amounts
 from slackwater.quota.domain.ledger_records import tree_key
 from slackwater.quota.domain.pool_totals import totals_of
+from slackwater.quota.domain.running_pods import RunningPods, system_amounts
 
 WATCHED: tuple[type[Payload], ...] = (
     NodeDescribed,
@@ -39,9 +41,9 @@ KNOWN_SECONDS = 60.0
 
 class PlansKnowThePools(Invariant):
     """The totals in a record and in the published ledger of a tree over all pools are between the least and the most
-    that was published of them within KNOWN_SECONDS: a replica that has just started does not take what it has not read
-    yet for an empty pool. Ledgers are checked on scripted nodes, on which nothing of the system runs. At rest, where
-    these stay as they are, each replica knows what was published."""
+    that was published of them within KNOWN_SECONDS, less what pods of the system request: a replica that has just
+    started does not take what it has not read yet for an empty pool. Ledgers are checked on scripted nodes, on which
+    nothing of the system runs. At rest, where these stay as they are, each replica knows what was published."""
 
     NAME = "plans know the pools"
     KINDS: ClassVar = (Kind.STORED, Kind.COMMITTED)
@@ -49,6 +51,8 @@ class PlansKnowThePools(Invariant):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._fold = ClusterFold()
+        self._pods = RunningPods(0.0)
+        self._system: dict[str, Amounts] = {}
         self._totals: list[tuple[float, Amounts]] = [(0.0, {})]
         self._has_profile = any(change.kind == "QuotaProfile" for change in world.plan.changes)
 
@@ -65,6 +69,13 @@ class PlansKnowThePools(Invariant):
             self._check(step, commit.snapshot.totals.get("", {}))
 
     def _fold_event(self, step: Step) -> None:
+        if (report := payload_of(step, UsageReported)) is not None:
+            self._pods.report(report.node, report.sampled_at.timestamp(), [use.pod for use in report.pods])
+            found = system_amounts(self._pods.nodes[report.node].pods.values())
+            if found != self._system.get(report.node, {}):
+                self._system[report.node] = found
+                self._note(step.at)
+            return
         for payload in WATCHED:
             found: Any = payload_of(step, payload)
             if found is None:
@@ -77,7 +88,7 @@ class PlansKnowThePools(Invariant):
 
     def _note(self, at: float) -> None:
         now = datetime.fromtimestamp(self.world.wall_seconds(), UTC)
-        self._totals.append((at, totals_of(self._fold.view(now), ())[""].total))
+        self._totals.append((at, totals_of(self._fold.view(now), (), self._system)[""].total))
 
     def _check(self, step: Step, known: Mapping[str, int]) -> None:
         self._note(step.at)  # a cordon may have lapsed since the last event
