@@ -44,6 +44,8 @@ CONTRADICTED = "limits that helped one rule were undone for another that they di
 FORWARD = "a report that its agent's clock, set forward, put into a later window counted as missing in both"
 AHEAD = "a request for leave by a replica whose clock was ahead held all later ones of its tree back"
 UNREAD_POOLS = "reports were compared, and the tree decided about, before the replica had read what the pools have"
+BACK = "reports that their agent's clock, set back, put into a former window counted as missing in the next"
+LATER_EFFECTS = "effects in the report of a step back were counted in its record, but not in its sentence"
 REGRESSIONS = (
     Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
     Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
@@ -56,6 +58,8 @@ REGRESSIONS = (
     Regression("report-of-a-clock-set-forward.json", "windows count once", FORWARD, "6ffaa07d"),
     Regression("leave-asked-by-a-clock-ahead.json", "quotas are settled at rest", AHEAD, "285464b0"),
     Regression("reports-compared-before-pools-are-read.json", "plans know the pools", UNREAD_POOLS, "285464b0"),
+    Regression("report-of-a-clock-set-back.json", "windows count once", BACK, "c5a5bd6f"),
+    Regression("effects-in-the-report-of-a-step-back.json", "records can be repeated", LATER_EFFECTS, "9c8867cd"),
 )
 
 
