@@ -35,7 +35,7 @@ from slackwater.quota.domain.claim_runs import RunNotice, finding_decision
 from slackwater.quota.domain.ledger_records import ClaimReasoning, KeptClaim, StoredTree, tree_key
 from slackwater.quota.domain.reclaim_counts import count_reclaims, with_reclaims
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
-from slackwater.quota.domain.tree_ledger import TreeLedger, Uses, uses, uses_to_write
+from slackwater.quota.domain.tree_ledger import TreeLedger, uses, uses_to_write
 from slackwater.quota.ports import LedgerStore, LedgerUnit, QuotaMeter
 from slackwater.quota.usecases.ask_reclaims import reclaim_requests
 from slackwater.quota.usecases.claim_records import SERVICE, claim_event, claim_record, finding_record
@@ -281,9 +281,11 @@ class ArbitrateTree:
         self, unit: LedgerUnit, batch: Sequence[PendingRequest], *, check: bool
     ) -> Sequence[ClaimDecision]:
         current = await self._current(unit, check=check)
+        others = await self._others(unit, batch, current)
         index, now = current.index, self._clock.now()
-        before = uses(self._trees.layout(self.tree).quotas, index.used)
-        changed = self._requested(current, batch, await self._others(unit, batch, current), now.timestamp())
+        quotas = self._trees.layout(self.tree).quotas  # of the plan too: a quota may move while this is written
+        before = uses(quotas, index.used)
+        changed = self._requested(current, batch, others, now.timestamp())
         snapshot = self._snapshot(index, current.stored, now.timestamp())
         plan = arbitrate(snapshot, now.timestamp())
         queued = {name for name, claim in changed.items() if claim.state is ClaimState.QUEUED}
@@ -306,7 +308,9 @@ class ArbitrateTree:
             tree = replace(current.stored, over_since_s=dict(plan.over_since_s), leave=leave, reclaims=counts)
             stored = await unit.advance(tree)
             kept = [self._kept(claim, current, reasons, now) for claim in after.values()]
-            await self._save(unit, current, kept, before)
+            await self._save(unit, current, kept)
+            touched = {each.claim.quota for each in kept}
+            await unit.save_uses(uses_to_write(quotas, self.tree, before, uses(quotas, index.used), touched))
             for decided in (*found.values(), *records.values()):
                 await unit.publish(decision_event(decided, None, SERVICE))
             for payload in requests:
@@ -376,14 +380,11 @@ class ArbitrateTree:
             estimate = self._history.estimate(claim, place, current.index, layout, total, now.timestamp())
         return KeptClaim(self.tree, claim, because, estimate)
 
-    async def _save(self, unit: LedgerUnit, current: TreeLedger, kept: Sequence[KeptClaim], before: Uses) -> None:
+    async def _save(self, unit: LedgerUnit, current: TreeLedger, kept: Sequence[KeptClaim]) -> None:
         new = [each for each in kept if each.claim.id not in current.kept]
         await unit.save(new, [each for each in kept if each.claim.id in current.kept])
         for each in kept:
             current.index.put(each.claim)
-        quotas = self._trees.layout(self.tree).quotas
-        touched = {each.claim.quota for each in kept}
-        await unit.save_uses(uses_to_write(quotas, self.tree, before, uses(quotas, current.index.used), touched))
 
     async def _others(
         self, unit: LedgerUnit, batch: Sequence[PendingRequest], current: TreeLedger
