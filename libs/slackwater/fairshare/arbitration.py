@@ -27,7 +27,7 @@ from slackwater.fairshare.claims import ClaimState as State
 from slackwater.fairshare.claims import QuotaClaim, ReclaimOrder, admit, order_reclaim
 from slackwater.fairshare.claims import end as end_claim
 from slackwater.fairshare.queue_order import QueuePolicy
-from slackwater.fairshare.tree import Amounts
+from slackwater.fairshare.tree import Amounts, added
 from slackwater.fairshare.tree_layout import TreeLayout, layouts
 from slackwater.fairshare.tree_rounds import TreeRounds
 from slackwater.model.records import record
@@ -63,6 +63,15 @@ def prepare(snapshot: QuotaSnapshot) -> PreparedSnapshot:
     )
 
 
+def _held_apart(prepared: PreparedSnapshot) -> Amounts:
+    """Returns what claims hold in quotas that are in no tree (deleted meanwhile, or not followed yet). It is of the
+    pool where the claims are those of one tree; else it is not known of which."""
+    if len(prepared.trees) != 1:
+        return {}
+    [layout] = prepared.trees.values()
+    return added(*(amounts for name, amounts in prepared.index.used.items() if name not in layout.quotas))
+
+
 def arbitrate(snapshot: QuotaSnapshot | PreparedSnapshot, now_s: float, *, with_places: bool = True) -> ArbitrationPlan:
     """Returns the plan of this moment. The order of quotas and claims in the snapshot does not matter.
 
@@ -82,6 +91,7 @@ def arbitrate(snapshot: QuotaSnapshot | PreparedSnapshot, now_s: float, *, with_
             evictions_allowed=prepared.evictions_allowed.get(tree),
             granted=prepared.granted,
             refused=prepared.refused,
+            apart=_held_apart(prepared),
         ).plan(with_places=with_places)
         for tree, layout in sorted(prepared.trees.items())
     ]

@@ -45,6 +45,7 @@ class TreeRounds:
         evictions_allowed: int | None,
         granted: Collection[str] | None = None,
         refused: Collection[str] | None = None,
+        apart: Amounts | None = None,
     ) -> None:
         self._layout = layout
         self._index = index
@@ -57,7 +58,7 @@ class TreeRounds:
         self._intake = ClaimIntake(layout, index, total, settings.aging_s)
         never = [index.by_id[refusal.claim] for refusal in self._intake.refusals]
         aside = self._intake.set_aside()
-        self._state = TreeState(layout, index, total, [*never, *aside])
+        self._state = TreeState(layout, index, total, [*never, *aside], apart)
         self._queues = self._intake.queues
         self._over_since = self._clocks(over_since_s)
         self._admissions: list[ClaimAdmission] = []
@@ -250,12 +251,14 @@ class TreeRounds:
     def _can_drain(self, claim: QuotaClaim) -> bool:
         """Returns whether the claim fits once the others use no more than they are entitled to."""
         state = self._state
-        stays = {
+        stays: dict[str, Amounts] = {
             quota: {key: min(amount, state.entitled[quota].get(key, 0)) for key, amount in used.items()}
             for quota, used in self._index.used.items()
             if quota != claim.quota and quota in self._layout.quotas
         }
-        return Occupancy(self._layout, state.entitled, state.total, stays).fits(claim.quota, claim.request)
+        return Occupancy(self._layout, state.entitled, state.total, stays | state.apart).fits(
+            claim.quota, claim.request
+        )
 
     # Reclaim
 

@@ -12,7 +12,7 @@ from slackwater.fairshare.admission import LimitExcess, QuotaLimit
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import QuotaClaim
 from slackwater.fairshare.occupancy import Occupancy, entitlements
-from slackwater.fairshare.tree import Amounts
+from slackwater.fairshare.tree import ROOT, Amounts
 from slackwater.fairshare.tree_layout import Figures, TreeLayout
 
 
@@ -20,18 +20,25 @@ class TreeState:
     """Reads the index, changes nothing in it."""
 
     def __init__(
-        self, layout: TreeLayout, index: ClaimIndex, total: Amounts, excluded: Iterable[QuotaClaim] = ()
+        self,
+        layout: TreeLayout,
+        index: ClaimIndex,
+        total: Amounts,
+        excluded: Iterable[QuotaClaim] = (),
+        apart: Amounts | None = None,
     ) -> None:
-        """`excluded`: queued claims that count in no request, because they can never fit or exceed the pool."""
+        """`excluded`: queued claims that count in no request, because they can never fit or exceed the pool. `apart`:
+        what claims hold of the pool in quotas that are gone, or not known yet."""
         self.layout = layout
         self.index = index
         self.total = total
-        held = {name: amounts for name, amounts in index.used.items() if name in layout.quotas}
+        held: dict[str, Amounts] = {name: amounts for name, amounts in index.used.items() if name in layout.quotas}
+        self.apart = {ROOT: apart} if apart else {}
         self.runtime, minimum = layout.shares(_requested(layout, index, excluded), total)
         self.entitled = entitlements(layout, minimum)
         self.fair = layout.fair_shares(total)
-        self.now = Occupancy(layout, self.entitled, total, held)
-        self.after = Occupancy(layout, self.entitled, total, held)
+        self.now = Occupancy(layout, self.entitled, total, held | self.apart)
+        self.after = Occupancy(layout, self.entitled, total, held | self.apart)
         self.used: dict[str, dict[str, int]] = {}
         """Used now by quota, descendants included."""
         self._bound: dict[str, dict[str, int]] = {}

@@ -297,3 +297,10 @@ def test_trees_do_not_touch_each_other() -> None:
     claims = [running("a0", 10), claim("a1", 1), claim("b0", 1)]
     found = plan(quotas, claims, totals={"": {"cpu": 10}, "gpu": {"cpu": 4}})
     assert admitted(found) == ["b0"]
+
+
+def test_what_runs_in_a_quota_that_is_gone_holds_its_part_of_the_pool() -> None:
+    found = plan(EQUALS, [running("gone", 4), claim("a1", 6), claim("b1", 1)])
+    assert admitted(found) == ["a1"]
+    (waits,) = found.places
+    assert waits.excesses == [LimitExcess("root", QuotaLimit.TOTAL, "cpu", 10, 1, 10)]
