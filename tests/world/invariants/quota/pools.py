@@ -71,9 +71,9 @@ class PlansKnowThePools(Invariant):
     def _fold_event(self, step: Step) -> None:
         if (report := payload_of(step, UsageReported)) is not None:
             self._pods.report(report.node, report.sampled_at.timestamp(), [use.pod for use in report.pods])
-            found = system_amounts(self._pods.nodes[report.node].pods.values())
-            if found != self._system.get(report.node, {}):
-                self._system[report.node] = found
+            system = system_amounts(self._pods.nodes[report.node].pods.values())
+            if system != self._system.get(report.node, {}):
+                self._system[report.node] = system
                 self._note(step.at)
             return
         for payload in WATCHED:
