@@ -87,8 +87,8 @@ def replay(*, state: Any, policy: Any, now: str) -> Any:
 
 
 def _explanation(step: AutonomyStep) -> tuple[Term | None, str]:
-    """Returns the guard's count, and the sentence: as `replay` gives it, because more evictions may have begun since the
-    guard tripped."""
+    """Returns the guard's count, and the sentence: as `replay` gives it, because more evictions may have begun since
+    the guard tripped."""
     after, policy = step.after, step.policy
     if after.stepped_back_at is not None:
         after = review_step_back(replace(after, stepped_back_at=None, because=""), policy, step.now)
