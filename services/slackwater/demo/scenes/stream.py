@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from slackwater.demo.scenes.reread import jittered
 
 MIB = 1 << 20
 _WRITE_SECONDS = 0.1
@@ -30,13 +33,13 @@ class Progress:
 
 def stream(descriptor: int, mib_per_second: float, out: Path) -> None:
     """Read from begin to end, and again, until the process is stopped; at most at this pace."""
-    total, written = 0, 0.0
+    total, written, dice = 0, 0.0, random.Random(1)
     buffer = bytearray(MIB)
     with out.open("w") as file:
         due = time.monotonic()
         while True:
             time.sleep(max(0.0, due - time.monotonic()))
-            due = max(due + 1 / mib_per_second, time.monotonic() - _CATCH_UP_SECONDS)
+            due = max(due + jittered(1 / mib_per_second, dice), time.monotonic() - _CATCH_UP_SECONDS)
             got = os.readv(descriptor, [buffer])
             if not got:
                 os.lseek(descriptor, 0, os.SEEK_SET)
