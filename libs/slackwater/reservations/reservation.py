@@ -15,8 +15,6 @@ from slackwater.descheduling.placement import Amounts, PlacedPod
 from slackwater.model.records import record
 from slackwater.resources.selectors import Selector
 
-DEFAULT_TTL_S: Final = 86_400.0
-
 
 class ReservationPhase(StrEnum):
     """The phase that users see. The last three are final."""
@@ -39,7 +37,6 @@ class ReservationReason(StrEnum):
     """Why a reservation is in its phase."""
 
     NONE = ""
-    SCHEDULED = "Scheduled"
     UNSCHEDULABLE = "Unschedulable"
     INSUFFICIENT = "InsufficientResources"
     AVAILABLE = "Available"
