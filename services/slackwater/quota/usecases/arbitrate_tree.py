@@ -27,7 +27,7 @@ from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import ClaimState, QuotaClaim
 from slackwater.fairshare.debts import accounts
 from slackwater.fairshare.tree import ledger
-from slackwater.model.errors import Conflict, SlackwaterError
+from slackwater.model.errors import Conflict, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
 from slackwater.quota.domain.claim_requests import ClaimRequest
@@ -47,6 +47,8 @@ MOST_TOGETHER: Final = 512
 """Requests of one transaction: more would hold up all others of this process, and the writers of other replicas."""
 ATTEMPTS: Final = 8
 """Each fails only if another writer succeeded meanwhile."""
+INTERRUPTED: Final = "the request was interrupted; repeat it"
+"""The writer of a batch was stopped: its requests may have been carried out, so they are not refused."""
 
 
 @dataclass(slots=True)
@@ -125,7 +127,7 @@ class ArbitrateTree:
         while not done():
             batch = self._batch()
             if not batch:  # a request must never hold the turn for ever
-                raise Conflict("the request was interrupted; send it again")
+                raise Unavailable(INTERRUPTED)
             await self._write(batch)
 
     def _batch(self) -> Sequence[PendingRequest]:
@@ -238,7 +240,7 @@ class ArbitrateTree:
             await self._attempts(batch, check=check)
         except BaseException as error:
             self._ledger = None
-            said = error if isinstance(error, Exception) else Conflict("the request was interrupted; send it again")
+            said = error if isinstance(error, Exception) else Unavailable(INTERRUPTED)
             for pending in batch:
                 pending.error = pending.error or said
                 pending.result = None

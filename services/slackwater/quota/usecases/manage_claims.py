@@ -11,7 +11,7 @@ from slackwater.fairshare.arbitration_plan import ArbitrationSettings
 from slackwater.fairshare.claims import QuotaClaim
 from slackwater.fairshare.documents import DeclaredQuota
 from slackwater.fairshare.tree import ROOT
-from slackwater.model.errors import Conflict, NotFound, SlackwaterError
+from slackwater.model.errors import Conflict, NotFound, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_requests import ClaimRequest, Release, StartNotice, Submission
 from slackwater.quota.domain.claim_runs import ObservedClaims, observe_claims
@@ -20,7 +20,7 @@ from slackwater.quota.domain.past_trees import PastTree
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.runtime_preview import RuntimeChange, runtime_changes
 from slackwater.quota.ports import LedgerStore, QuotaMeter
-from slackwater.quota.usecases.arbitrate_tree import ArbitrateTree
+from slackwater.quota.usecases.arbitrate_tree import INTERRUPTED, ArbitrateTree
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
 from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView
@@ -89,7 +89,7 @@ class ManageClaims:
                 elif isinstance(done.error, Conflict | NotFound):
                     found[place] = done.error
                 else:
-                    raise done.error or Conflict("the request was interrupted; send it again")
+                    raise done.error or Unavailable(INTERRUPTED)
         return [found[place] for place in range(len(claims))]
 
     async def _tried(self, claim: QuotaClaim) -> ClaimStanding | SlackwaterError:
