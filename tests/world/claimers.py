@@ -177,11 +177,7 @@ class Claimer:
             await process.clock.sleep(rng.uniform(*PAUSE_SECONDS))
 
     async def _once(self, process: Process, rng: Random, claim: QuotaClaim, ask: Ask) -> Answer | None:
-        running = [
-            place
-            for name, place in self._world.places.items()
-            if name.startswith(QUOTA) and place.service is not None and place.process and place.process.is_running
-        ]
+        running = [place for name, place in self._world.places.items() if name.startswith(QUOTA) and place.is_serving]
         if not running:
             return None
         place = rng.choice(running)
