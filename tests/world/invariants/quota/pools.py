@@ -45,7 +45,8 @@ class PlansKnowThePools(Invariant):
     that was published of them within KNOWN_SECONDS, less what pods of the system request: a replica that has just
     started does not take what it has not read yet for an empty pool. Ledgers are checked on scripted nodes, on which
     nothing of the system runs. Where the broker has lost events, or the clock of the replica has been wrong, readers
-    know different things of each node: then the sum is between those of the least and of the most of each. At rest, where these stay as they are, each replica knows what was published."""
+    know different things of each node: then the sum is between those of the least and of the most of each. At rest,
+    where these stay as they are, each replica knows what was published."""
 
     NAME = "plans know the pools"
     KINDS: ClassVar = (Kind.STORED, Kind.COMMITTED)
