@@ -33,7 +33,7 @@ from slackwater.testing.kinds import no_checks
 from slackwater.testing.postgres_server import FreshDatabase
 
 WRITERS, ROUNDS = 16, 6
-DELETIONS = 24
+DELETIONS = 12
 MOST = 10_000
 """Milli-cores of the pool."""
 
