@@ -104,7 +104,8 @@ class PlansKnowThePools(Invariant):
         later = [at for at, _ in self._totals if at > step.at - KNOWN_SECONDS]
         first = len(self._totals) - len(later)
         recent = [amounts for _, amounts in self._totals[max(0, first - 1) :]]
-        low, high = ({key: pick(each.get(key, 0) for each in recent) for key in known} for pick in (min, max))
+        low: Amounts = {key: min(each.get(key, 0) for each in recent) for key in known}
+        high: Amounts = {key: max(each.get(key, 0) for each in recent) for key in known}
         if self._are_within(known, low, high):
             return
         if self._may_differ(step):
