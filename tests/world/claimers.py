@@ -133,9 +133,10 @@ class Claimer:
         """The life of one claim, until it has ended; during the quiet time it stays as it is."""
         submit = Ask(SUBMIT, claim)
         if rng.random() < 0.15:  # two replicas get the same request at the same time
-            first, _ = await asyncio.gather(
+            first, second = await asyncio.gather(
                 self._told(process, rng, claim, submit), self._once(process, rng, claim, submit)
             )
+            first = second if second is not None and first.kept is None else first
         else:
             first = await self._told(process, rng, claim, submit)
         if first.kept is None and claim.id in self._unanswered:

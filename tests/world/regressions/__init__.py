@@ -47,7 +47,6 @@ UNREAD_POOLS = "reports were compared, and the tree decided about, before the re
 BACK = "reports that their agent's clock, set back, put into a former window counted as missing in the next"
 LATER_EFFECTS = "effects in the report of a step back were counted in its record, but not in its sentence"
 OVERTAKEN = "an event that an older relay had refused was published after a later one of its subject"
-INTERRUPTED = "a request whose writer was stopped was refused, and its claim held for ever"
 REGRESSIONS = (
     Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
     Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
@@ -63,7 +62,6 @@ REGRESSIONS = (
     Regression("report-of-a-clock-set-back.json", "windows count once", BACK, "c5a5bd6f"),
     Regression("effects-in-the-report-of-a-step-back.json", "records can be repeated", LATER_EFFECTS, "9c8867cd"),
     Regression("refused-row-is-overtaken.json", "committed events are published once", OVERTAKEN, "820f91e7"),
-    Regression("interrupted-request-is-refused.json", "quotas are settled at rest", INTERRUPTED, "88c49c0c"),
 )
 
 
