@@ -70,7 +70,7 @@ class Swings:
             return False
         own, former = (abs(one[-1 - n] - one[-2 - n]) if len(one) >= n + 2 else 0.0 for n in (0, 2))
         self.extremes = [*one[-KEPT:], value]
-        return not own <= SHRINKS * former < math.inf
+        return own == math.inf or own > SHRINKS * former
 
 
 class NothingChanges(Invariant):
