@@ -163,7 +163,7 @@ async def test_no_quota_is_deleted_while_another_replica_admits_a_claim_to_it(
     async with AsyncExitStack() as stack:
         services = [await stack.enter_async_context(replica(nats_url, dsn)) for _ in range(2)]
         await bus.publish(event_of(node_described("n0", MOST), source="test", time=SystemClock().now()))
-        await store_quotas(services[0], {**TEAMS, **dict.fromkeys(names, {"max": {"cpu": 10}})})
+        await store_quotas(services[0], {**TEAMS, **{name: {"max": {"cpu": 10}} for name in names}})
         for service in services:
             await until_known(service)
         for name in names:

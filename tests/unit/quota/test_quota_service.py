@@ -13,7 +13,7 @@ from quota_scenes import EPOCH, QuotaScene, claim, client_of, document, node_des
 
 from slackwater.events.envelope import event_of
 from slackwater.events.node_deleted import DeletionReason, NodeDeleted
-from slackwater.fairshare.claims import ClaimState, QuotaClaim
+from slackwater.fairshare.claims import QuotaClaim
 from slackwater.fairshare.reconciliation import ReconciliationSettings
 from slackwater.model.errors import Unavailable
 from slackwater.model.tiers import Tier
