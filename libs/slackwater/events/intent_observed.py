@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from enum import StrEnum
 from typing import ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -38,9 +39,37 @@ class ObservedMemoryLimit(BaseModel):
     decision_id: Name | None = None
 
 
+class StartState(StrEnum):
+    """Of a requested start. Only the first is not final."""
+
+    STARTING = "starting"
+    """Begun; the pod is not ready yet."""
+    READY = "ready"
+    """Its check has succeeded once. Whether it still runs is in the reports of usage."""
+    FAILED = "failed"
+    """It ended, or was not ready in time and was ended."""
+    REFUSED = "refused"
+    EXPIRED = "expired"
+    """The deadline had passed before it could begin."""
+
+
+class ObservedStart(BaseModel):
+    """Of one requested start: its state, the pod (empty before it began), when it began and when it was ready."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: Name
+    state: StartState
+    pod_uid: Text = ""
+    detail: Text = ""
+    started_at: Moment | None = None
+    ready_at: Moment | None = None
+
+
 class IntentObserved(Payload):
     """The observed state of a generation. `observed_at` is the time after the last write; `limits` and
-    `memory_limits` (omitted if empty) have the changed pods."""
+    `memory_limits` (omitted if empty) have the changed pods, `starts` (omitted if empty) all starts of the document
+    that are decided."""
 
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "intent.observed"
@@ -55,6 +84,7 @@ class IntentObserved(Payload):
     observed_at: Moment
     limits: Items[ObservedLimit] = ()
     memory_limits: Items[ObservedMemoryLimit] = Field(default=(), exclude_if=operator.not_)
+    starts: Items[ObservedStart] = Field(default=(), exclude_if=operator.not_)
     foreign_writers: Items[Text] = ()
 
     def key(self) -> str:

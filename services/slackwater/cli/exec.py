@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slackwater.cli.exits import USAGE
 from slackwater.model.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from slackwater.agent.domain.admission import Command
+
 CONTEXT: dict[str, Any] = {"allow_interspersed_args": False}
 
 
 def command(
-    arguments: Annotated[list[str], typer.Argument(metavar="CMD...", help="The command, after --.")],
-    tier: Annotated[str, typer.Option(help="prod, mid, batch or free; lower tiers are throttled first.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="CMD...", show_default=False, help="The command, after --.")
+    ] = None,
+    tier: Annotated[
+        str, typer.Option(help="prod, mid, batch or free; lower tiers are throttled first.", show_default=False)
+    ] = "",
     workload: Annotated[
-        str, typer.Option(help="Name that is stable over restarts and replicas; predictions use it as key.")
-    ],
+        str,
+        typer.Option(
+            help="Name that is stable over restarts and replicas; predictions use it as key.", show_default=False
+        ),
+    ] = "",
+    file: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Take all of it from a workload file, so that it can be moved."),
+    ] = None,
     cpu: Annotated[str, typer.Option(help="CPU request, like 2, 0.5 or 500m; sets the weight.")] = "1",
     cpu_limit: Annotated[str | None, typer.Option(help="Hard CPU limit; none by default.")] = None,
     cpu_period_ms: Annotated[
@@ -49,6 +63,8 @@ def command(
 ) -> None:
     """Run a command as a managed workload in its own cgroup; the exit code is the command's.
 
+    --tier, --workload and CMD are required, or --from and none of them.
+
     A command ended by signal N exits with 128+N; 127 means no such command, 126 not executable. With --quota it starts
     when its claim is admitted, and ends by SIGTERM when what it borrowed is reclaimed.
     """
@@ -65,13 +81,18 @@ def command(
         name=name,
         namespace=namespace,
         priority=priority,
-        arguments=tuple(arguments),
+        arguments=tuple(arguments or ()),
         labels=tuple(label or ()),
         cpu_limit=cpu_limit,
         cpu_period_ms=cpu_period_ms,
     )
     place = (state_dir or client_state_dir()).absolute()
     try:
+        if file is not None:
+            raise typer.Exit(_run_file(file, wanted, quota, place))
+        for flag, text in (("--tier", tier), ("--workload", workload)):
+            if not text:
+                raise InvalidInput(f"{flag}: missing; give it, or a workload file with --from", field=flag)
         if quota is None:
             status = run_command(wanted, place)
         else:
@@ -84,3 +105,16 @@ def command(
         sys.stderr.write(f"slackwater exec: {error.message}\n")
         raise typer.Exit(USAGE) from None
     raise typer.Exit(status)
+
+
+def _run_file(file: Path, given: Command, quota: str | None, state_dir: Path) -> int:
+    """Raises InvalidInput where the file, or a flag beside it, is wrong."""
+    from slackwater.agent.adapters.linux.workload_files import read_template
+    from slackwater.agent.command import run_command, surroundings_of
+
+    both = ("--tier", given.tier), ("--workload", given.workload), ("CMD", given.arguments), ("--quota", quota)
+    for flag, value in both:
+        if value:
+            raise InvalidInput(f"{flag}: stands beside --from; the file says it, or leave --from out", field=flag)
+    template = read_template(file)
+    return run_command(template.command, state_dir, surroundings=surroundings_of(template))
