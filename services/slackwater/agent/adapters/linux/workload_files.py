@@ -45,7 +45,7 @@ class _Part(BaseModel):
 
 
 class _Ready(_Part):
-    address: str = Field(default="", pattern=r"^$|^[^:]+:[0-9]{1,5}$")
+    address: str = Field(default="", pattern=r"^$|^(\[[0-9a-fA-F:]+\]|[^:\s]+):[0-9]{1,5}$")
     command: list[str] = []
     within_seconds: float = Field(default=READY_SECONDS, gt=0, le=3600)
 
@@ -133,7 +133,7 @@ def _template(read: _Document, digest: str) -> WorkloadTemplate:
         spec.environment,
         spec.working_directory,
         spec.grace_seconds,
-        ReadyCheck(host, int(port or 0), tuple(ready.command), ready.within_seconds),
+        ReadyCheck(host.strip("[]"), int(port or 0), tuple(ready.command), ready.within_seconds),
         spec.movable,
     )
 
