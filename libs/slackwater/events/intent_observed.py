@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-from enum import StrEnum
 from typing import ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.events.envelope import Payload
 from slackwater.model.bounds import Count, CpuMilli, Items, MachineAmount, Moment, Name, Text
+from slackwater.model.start_states import StartState
 
 READ_REFUSED: Final = "read_refused"
 """The error of a limit that could not be read back: None then stands for unknown, and what was in force may still be.
@@ -37,20 +37,6 @@ class ObservedMemoryLimit(BaseModel):
     memory_high_bytes: MachineAmount | None
     error: Text | None = None
     decision_id: Name | None = None
-
-
-class StartState(StrEnum):
-    """Of a requested start. Only the first is not final."""
-
-    STARTING = "starting"
-    """Begun; the pod is not ready yet."""
-    READY = "ready"
-    """Its check has succeeded once. Whether it still runs is in the reports of usage."""
-    FAILED = "failed"
-    """It ended, or was not ready in time and was ended."""
-    REFUSED = "refused"
-    EXPIRED = "expired"
-    """The deadline had passed before it could begin."""
 
 
 class ObservedStart(BaseModel):

@@ -14,6 +14,7 @@ from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.machine import online_cpus
 from slackwater.agent.adapters.linux.supervise import AS_HERE, Guard, Surroundings, run_managed, run_unmanaged
+from slackwater.agent.adapters.linux.workload_files import read_template
 from slackwater.agent.domain.admission import Command, admit, cfs_period_us, cpu_limit_milli
 from slackwater.agent.domain.workload_template import WorkloadTemplate
 from slackwater.model.errors import Misconfigured
@@ -41,6 +42,12 @@ def run_command(
         sys.stderr.write(f"slackwater exec: runs unmanaged: {error}\n")
         return run_unmanaged(command.arguments, guard, surroundings)
     return run_managed(layout, pod, command.arguments, limit, period_us, guard, surroundings)
+
+
+def run_file(file: Path, state_dir: Path) -> int:
+    """Run the workload that a file describes; its exit code. Raises InvalidInput that names the wrong field."""
+    template = read_template(file)
+    return run_command(template.command, state_dir, surroundings=surroundings_of(template))
 
 
 def run_template(

@@ -173,21 +173,11 @@ class AgentService:
         """The use cases of one run, wired."""
         settings, driver, clock, boot_epoch = self.settings, self.driver, self.platform.clock, new_id()
         facts = self._facts()
-        name, capacity = facts.name, facts.capacity.cpu_milli
+        name = facts.name
         traces = TraceBudget(settings.trace_seconds, settings.urgent_trace_seconds)
         publisher = BusPublisher(outgoing, Envelopes(name, clock, traces))
         node = PublishDescription(self._facts, boot_epoch, clock, publisher, facts)
-        converge = ConvergeToIntents(
-            name,
-            boot_epoch,
-            driver,
-            actuator,
-            clock,
-            capacity,
-            controls=self.controls,
-            capacity_bytes=facts.capacity.memory_bytes,
-            memory_limit_bytes=settings.memory_bytes,
-        )
+        converge = self._converging(name, boot_epoch, facts.capacity, actuator)
         evict = EvictPods(
             name,
             driver,
@@ -246,6 +236,19 @@ class AgentService:
             None if self.feed is None else self.feed.listed,
         )
         return loop
+
+    def _converging(self, node: str, boot_epoch: str, capacity: Resources, actuator: Actuator) -> ConvergeToIntents:
+        return ConvergeToIntents(
+            node,
+            boot_epoch,
+            self.driver,
+            actuator,
+            self.platform.clock,
+            capacity.cpu_milli,
+            controls=self.controls,
+            capacity_bytes=capacity.memory_bytes,
+            memory_limit_bytes=self.settings.memory_bytes,
+        )
 
     def _facts(self) -> NodeFacts:
         """The machine's facts, what the operator decided about it, and what it can start."""

@@ -72,27 +72,13 @@ def command(
     from slackwater.agent.domain.admission import Command
     from slackwater.runtime.state import client_state_dir
 
-    wanted = Command(
-        tier=tier,
-        cpu=cpu,
-        memory=memory,
-        workload=workload,
-        qos=qos,
-        name=name,
-        namespace=namespace,
-        priority=priority,
-        arguments=tuple(arguments or ()),
-        labels=tuple(label or ()),
-        cpu_limit=cpu_limit,
-        cpu_period_ms=cpu_period_ms,
-    )
+    said = tuple(arguments or ()), tuple(label or ())
+    wanted = Command(tier, cpu, memory, workload, qos, name, namespace, priority, *said, cpu_limit, cpu_period_ms)
     place = (state_dir or client_state_dir()).absolute()
     try:
         if file is not None:
             raise typer.Exit(_run_file(file, wanted, quota, place))
-        for flag, text in (("--tier", tier), ("--workload", workload)):
-            if not text:
-                raise InvalidInput(f"{flag}: missing; give it, or a workload file with --from", field=flag)
+        _require(wanted)
         if quota is None:
             status = run_command(wanted, place)
         else:
@@ -107,14 +93,19 @@ def command(
     raise typer.Exit(status)
 
 
+def _require(given: Command) -> None:
+    """Raises InvalidInput where no file says it, and no flag either."""
+    for flag, text in (("--tier", given.tier), ("--workload", given.workload)):
+        if not text:
+            raise InvalidInput(f"{flag}: missing; give it, or a workload file with --from", field=flag)
+
+
 def _run_file(file: Path, given: Command, quota: str | None, state_dir: Path) -> int:
     """Raises InvalidInput where the file, or a flag beside it, is wrong."""
-    from slackwater.agent.adapters.linux.workload_files import read_template
-    from slackwater.agent.command import run_command, surroundings_of
+    from slackwater.agent.command import run_file
 
     both = ("--tier", given.tier), ("--workload", given.workload), ("CMD", given.arguments), ("--quota", quota)
     for flag, value in both:
         if value:
             raise InvalidInput(f"{flag}: stands beside --from; the file says it, or leave --from out", field=flag)
-    template = read_template(file)
-    return run_command(template.command, state_dir, surroundings=surroundings_of(template))
+    return run_file(file, state_dir)

@@ -20,8 +20,8 @@ from slackwater.agent.domain.starts import UNSEEN_SECONDS, StartRecord, StartReq
 from slackwater.agent.domain.workload_template import START_LABEL, ReadyCheck, WorkloadTemplate
 from slackwater.agent.usecases.start_workloads import StartWorkloads
 from slackwater.events.intent_declared import IntentDeclared, WorkloadStart
-from slackwater.events.intent_observed import StartState
 from slackwater.model.errors import Unavailable
+from slackwater.model.start_states import StartState
 from slackwater.testing.clock import EPOCH, FakeClock
 
 DEADLINE = EPOCH + timedelta(seconds=60)
@@ -134,7 +134,7 @@ async def test_a_start_is_launched_once_and_ready_when_its_check_says_so() -> No
     ("request_", "templates", "state", "said"),
     [
         (replace(REQUEST, deadline=EPOCH), {"api": TEMPLATE}, StartState.EXPIRED, "deadline"),
-        (REQUEST, {}, StartState.REFUSED, "no workload file api.yaml"),
+        (REQUEST, {}, StartState.REFUSED, "no workload file api.yaml here"),
         (replace(REQUEST, digest="d2"), {"api": TEMPLATE}, StartState.REFUSED, "the digest d1, the request d2"),
         (REQUEST, {"api": replace(TEMPLATE, movable=False)}, StartState.REFUSED, "movable: true"),
     ],

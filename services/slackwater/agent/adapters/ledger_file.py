@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 from slackwater.agent.adapters.records_file import JsonRecords, known_fields
 from slackwater.agent.domain.ledger import EvictionRecord
@@ -15,8 +15,6 @@ _KNOWN = tuple(field.name for field in fields(EvictionRecord))
 @dataclass(frozen=True, slots=True)
 class JsonLedger(JsonRecords[EvictionRecord]):
     """`<agent dir>/evictions.json`."""
-
-    NAME: ClassVar[str] = "ledger"
 
     def record(self, item: dict[str, Any]) -> EvictionRecord:
         return EvictionRecord(**known_fields(item, _KNOWN, _TIMES))

@@ -35,7 +35,6 @@ class JsonRecords(Generic[R]):
 
     path: Path
     disk: DiskFiles = OS_FILES
-    NAME: ClassVar[str] = "records"
 
     @abstractmethod
     def record(self, item: dict[str, Any]) -> R:
@@ -51,7 +50,7 @@ class JsonRecords(Generic[R]):
             aside = self.path.with_name(f"{self.path.name}.unreadable")
             with suppress(OSError):  # a read-only disk: the file stays where it is
                 self.disk.rename(self.path, aside)
-            _log.error(f"{self.NAME} not readable", file=str(aside), error=repr(error))
+            _log.error("records not readable", file=str(aside), error=repr(error))
             return {}
 
     def save(self, records: Mapping[str, R]) -> None:

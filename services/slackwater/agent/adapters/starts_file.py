@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 from slackwater.agent.adapters.records_file import JsonRecords, known_fields
 from slackwater.agent.domain.starts import StartRecord
-from slackwater.events.intent_observed import StartState
+from slackwater.model.start_states import StartState
 
 _TIMES = ("deadline", "started_at", "ready_at")
 _KNOWN = tuple(field.name for field in fields(StartRecord))
@@ -16,8 +16,6 @@ _KNOWN = tuple(field.name for field in fields(StartRecord))
 @dataclass(frozen=True, slots=True)
 class JsonStarts(JsonRecords[StartRecord]):
     """`<agent dir>/starts.json`."""
-
-    NAME: ClassVar[str] = "starts"
 
     def record(self, item: dict[str, Any]) -> StartRecord:
         return StartRecord(**{**known_fields(item, _KNOWN, _TIMES), "state": StartState(item["state"])})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slackwater.agent.domain.workload_template import WorkloadTemplate
-from slackwater.events.intent_observed import ObservedStart, StartState
+from slackwater.model.start_states import StartState
 
 LAUNCH_SECONDS = 5.0
 """A launched process that has not begun its pod by then does not begin it any more."""
@@ -42,21 +42,9 @@ class StartRecord:
     detail: str = ""
     ready_at: datetime | None = None
 
-    def observed(self) -> ObservedStart:
-        """As the answer to the writer has it."""
-        begun = self.started_at if self.pod_uid else None
-        return ObservedStart(
-            id=self.id,
-            state=self.state,
-            pod_uid=self.pod_uid,
-            detail=self.detail,
-            started_at=begun,
-            ready_at=self.ready_at,
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class StartRefusal:
     """Why a start never begins."""
 
     state: StartState
@@ -69,17 +57,17 @@ WAIT = None
 
 def judge_start(
     request: StartRequest, template: WorkloadTemplate | None, *, lease_alive: bool, now: datetime
-) -> WorkloadTemplate | Refusal | None:
+) -> WorkloadTemplate | StartRefusal | None:
     """Returns what to start, why it never starts, or WAIT. The first rule that applies."""
     if now >= request.deadline:
-        return Refusal(StartState.EXPIRED, "the deadline had passed before it could begin")
+        return StartRefusal(StartState.EXPIRED, "the deadline had passed before it could begin")
     if not lease_alive:
         return WAIT
     if template is None:
-        return Refusal(StartState.REFUSED, f"this node has no workload file {request.workload}.yaml that can be read")
+        return StartRefusal(StartState.REFUSED, f"no workload file {request.workload}.yaml here can be read")
     if template.digest != request.digest:
         said = f"the file of this node has the digest {template.digest}, the request {request.digest}"
-        return Refusal(StartState.REFUSED, f"{request.workload}: {said}")
+        return StartRefusal(StartState.REFUSED, f"{request.workload}: {said}")
     if not template.movable:
-        return Refusal(StartState.REFUSED, f"{request.workload}: its file does not say movable: true")
+        return StartRefusal(StartState.REFUSED, f"{request.workload}: its file does not say movable: true")
     return template

@@ -1,7 +1,7 @@
 """A workload that this machine may be asked to start: what `slackwater exec` is given, and how it is ready. Pure.
 
-Only files of the machine's own operator describe what is run. A request names one and its digest, so that whoever may
-write to the bus can start what is described, and nothing else.
+Only files of the machine's own operator describe what is run. A request names one and its digest, so that the bus can
+start what is described, and nothing else.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from typing import Any
 from slackwater.agent.domain.starts import (
     LAUNCH_SECONDS,
     UNSEEN_SECONDS,
-    Refusal,
     StartRecord,
+    StartRefusal,
     StartRequest,
     judge_start,
 )
@@ -23,9 +23,10 @@ from slackwater.agent.domain.workload_template import START_LABEL, WorkloadTempl
 from slackwater.agent.ports import Driver, Launcher, StartLedger
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.events.intent_observed import ObservedStart, StartState
+from slackwater.events.intent_observed import ObservedStart
 from slackwater.model.errors import SlackwaterError, Unavailable
 from slackwater.model.identifiers import new_id
+from slackwater.model.start_states import StartState
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
@@ -62,14 +63,14 @@ class StartWorkloads:
         for request in new:
             alive = lease_alive.get(request.writer, False)
             verdict = judge_start(request, templates.get(request.workload), lease_alive=alive, now=now)
-            if isinstance(verdict, Refusal):
+            if isinstance(verdict, StartRefusal):
                 self._store(self._record(request, "", verdict.state, verdict.detail))
             elif verdict is not None:
                 self._begin(request, verdict)
 
     def states(self, document: IntentDeclared) -> tuple[ObservedStart, ...]:
         """The starts of a document that are decided."""
-        return tuple(self._records[one.id].observed() for one in document.starts if one.id in self._records)
+        return tuple(_observed(self._records[one.id]) for one in document.starts if one.id in self._records)
 
     def prune(self, writer: str, asked: set[str]) -> None:
         """Drop ids that can never begin again: ended, past their deadline and no longer requested."""
@@ -118,7 +119,7 @@ class StartWorkloads:
     async def _follow(self, record: StartRecord, template: WorkloadTemplate | None) -> None:
         """Until the pod is ready, has ended, or its time is over."""
         if template is None:
-            await self._give_up(record, 0.0, f"the file {record.workload}.yaml is gone, so that nothing says when")
+            await self._end_late(record, 0.0, f"the file {record.workload}.yaml is gone, so that nothing says when")
             return
         spent = max(0.0, (self.clock.now() - record.started_at).total_seconds())  # the clock may have been set back
         begun = self.clock.monotonic() - spent
@@ -133,9 +134,9 @@ class StartWorkloads:
                 self._end(replace(record, ready_at=self.clock.now()), StartState.READY, "")
                 return
             await self.clock.sleep(_POLL_SECONDS)
-        await self._give_up(record, template.grace_seconds, f"not ready within {template.ready.within_seconds:g} s")
+        await self._end_late(record, template.grace_seconds, f"not ready within {template.ready.within_seconds:g} s")
 
-    async def _give_up(self, record: StartRecord, grace_seconds: float, why: str) -> None:
+    async def _end_late(self, record: StartRecord, grace_seconds: float, why: str) -> None:
         """End the pod: its writer may start it elsewhere, and there must not be two."""
         self.driver.terminate(record.pod_uid, signal.SIGTERM)
         until = self.clock.monotonic() + grace_seconds
@@ -170,3 +171,15 @@ def start_requests(event: Event[IntentDeclared]) -> list[StartRequest]:
         StartRequest(one.id, one.workload, one.digest, document.writer, one.deadline, one.decision_id)
         for one in document.starts
     ]
+
+
+def _observed(record: StartRecord) -> ObservedStart:
+    """A start as the answer to its writer has it."""
+    return ObservedStart(
+        id=record.id,
+        state=record.state,
+        pod_uid=record.pod_uid,
+        detail=record.detail,
+        started_at=record.started_at if record.pod_uid else None,
+        ready_at=record.ready_at,
+    )
