@@ -14,26 +14,28 @@ from slackwater.model.errors import InvalidInput
 if TYPE_CHECKING:
     from slackwater.agent.domain.admission import Command
 
+CommandLine = Annotated[
+    list[str] | None, typer.Argument(metavar="CMD...", show_default=False, help="The command, after --.")
+]
+TierName = Annotated[
+    str, typer.Option(help="prod, mid, batch or free; lower tiers are throttled first.", show_default=False)
+]
+WorkloadName = Annotated[
+    str,
+    typer.Option(help="Name that is stable over restarts and replicas; predictions use it as key.", show_default=False),
+]
+WorkloadFile = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE", help="Take all of it from a workload file, so that it can be moved."),
+]
 CONTEXT: dict[str, Any] = {"allow_interspersed_args": False}
 
 
 def command(
-    arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="CMD...", show_default=False, help="The command, after --.")
-    ] = None,
-    tier: Annotated[
-        str, typer.Option(help="prod, mid, batch or free; lower tiers are throttled first.", show_default=False)
-    ] = "",
-    workload: Annotated[
-        str,
-        typer.Option(
-            help="Name that is stable over restarts and replicas; predictions use it as key.", show_default=False
-        ),
-    ] = "",
-    file: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FILE", help="Take all of it from a workload file, so that it can be moved."),
-    ] = None,
+    arguments: CommandLine = None,
+    tier: TierName = "",
+    workload: WorkloadName = "",
+    file: WorkloadFile = None,
     cpu: Annotated[str, typer.Option(help="CPU request, like 2, 0.5 or 500m; sets the weight.")] = "1",
     cpu_limit: Annotated[str | None, typer.Option(help="Hard CPU limit; none by default.")] = None,
     cpu_period_ms: Annotated[
