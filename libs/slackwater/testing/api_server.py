@@ -91,6 +91,9 @@ class MemoryApiServer:
     def missing_rights(self) -> Sequence[str]:
         return [f"list {plural}" for plural in sorted(self.forbidden)]
 
+    async def review_rights(self) -> None:
+        """What is forbidden is the state itself."""
+
     @property
     def clock_skew_seconds(self) -> float | None:
         return 0.0

@@ -307,6 +307,7 @@ def counts(meter: KubernetesMetrics, inventory: Inventory, server: ApiServer, cl
 
     async def count() -> None:
         meter.objects(inventory.counts())
+        await server.review_rights()
         meter.rights(server.missing_rights)
         meter.clock_skew(server.clock_skew_seconds)
 
