@@ -17,14 +17,14 @@ import pytest
 from prometheus_client import REGISTRY
 from tests.kubernetes.api_proxy import ApiProxy, api_proxy
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.definitions import in_force
+from tests.kubernetes.definitions import in_force, path_of
 from tests.kubernetes.drivers import RealDriver, granted, real_driver, rules
 from tests.kubernetes.rest import Rest
 from tests.kubernetes.test_api_server_port import pod
 from tests.kubernetes.test_documents_on_api_server import DocumentSite, eventually
 from tests.kubernetes.test_evictions_on_api_server import EvictingSite
-from tests.kubernetes.test_service_on_api_server import CPU, GIB, until
-from tests.kubernetes.test_webhook_on_api_server import POLICY_PATHS
+from tests.kubernetes.test_service_on_api_server import CPU, GIB, until, withdraw
+from tests.kubernetes.test_webhook_on_api_server import POLICY_PATHS, WebhookSite, namespace
 from tests.kubernetes.write_ledger import RecordingServer, WriteLedger
 
 from slackwater.apiserver.objects import SECRETS, WEBHOOKS
@@ -35,6 +35,7 @@ from slackwater.kubernetes import service as composition
 from slackwater.kubernetes.adapters.http_documents import HttpDocuments
 from slackwater.kubernetes.domain.document_plan import condition_of
 from slackwater.kubernetes.service import KubernetesService
+from slackwater.kubernetes.usecases.resources_read import POLICY_KINDS
 from slackwater.profiles.policy import NAME as POLICY
 from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE as PROFILE
@@ -260,6 +261,8 @@ async def test_what_stops_is_named_the_rest_goes_on_and_all_of_it_heals(
     async with site.running() as service:
         works = Works(site, service)
         await works.prepare()
+        if stops == set():
+            await until(lambda: all(service.parts.resources.is_synced(kind.plural) for kind in POLICY_KINDS))
         try:
             await site.cluster.grant(one_by_one([right for right in granted(rules()) if right not in lost]))
             await until_denied(site.cluster, lost)
@@ -274,3 +277,38 @@ async def test_what_stops_is_named_the_rest_goes_on_and_all_of_it_heals(
         await eventually(all_is_done)
         await works.end()
     assert site.complaints() == []
+
+
+@pytest.mark.parametrize("role", ["ClusterRole", "Role"])
+async def test_the_webhook_answers_on_without_the_rights_on_its_objects(
+    real: RealDriver, rest: Rest, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    """On its configuration, or on its Secret: new profiles change pods as before, and what is not kept is named."""
+    monkeypatch.setattr(composition, "COUNT_SECONDS", 0.3)
+    lost = [right for right in granted(rules(role)) if is_webhook(right)]
+    site = WebhookSite(real, rest, profiles="webhook", webhook_settle_seconds=2)
+    app = real.name("app")
+
+    async def is_named() -> bool:
+        service.parts.notify()  # otherwise within half a minute
+        return effect_without(title(lost[0])) in await detail(service) and missing(lost) > 0
+
+    async def is_whole() -> bool:
+        service.parts.notify()
+        shown = [await detail(service, name) for name in ("kubernetes-rights", "kubernetes-documents")]
+        return shown == ["", ""] and missing(lost) == 0
+
+    await asyncio.to_thread(namespace, rest, "default", {})
+    await site.apply(app, selector={"matchLabels": {app: "yes"}}, labels={"colour": "blue"})
+    async with site.running() as service:
+        await site.until_labelled(app, colour="blue")
+        try:
+            await real.grant(one_by_one([right for right in granted(rules(role)) if right not in lost]), role)
+            await eventually(is_named)
+            await site.apply(app, selector={"matchLabels": {app: "yes"}}, labels={"colour": "green"})
+            await site.until_labelled(app, colour="green")
+        finally:
+            await real.grant(rules(role), role)
+        await eventually(is_whole)
+    await asyncio.to_thread(withdraw, real)
+    await asyncio.to_thread(rest.delete, f"{path_of(PROFILE)}/{app}")
