@@ -165,7 +165,7 @@ def validate(case: Case) -> Verdict:
 def _may_combine(qos: str, priority: int | None) -> bool:
     """Whether a profile may give a pod this class, and the tier of this priority."""
     tier = None if priority is None else tier_of_priority(priority)
-    spec = {"selector": {}, "tier": tier and str(tier), "qosClass": qos or None}
+    spec: dict[str, Any] = {"selector": {}, "tier": tier and str(tier), "qosClass": qos or None}
     try:
         ClusterColocationProfileSpec.model_validate(spec)
     except (ValidationError, InvalidInput):
