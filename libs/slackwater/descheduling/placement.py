@@ -6,8 +6,8 @@ number of pods, and is never part of a pod's own amounts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field, replace
 from enum import IntEnum, StrEnum
 from typing import Protocol
 
@@ -138,8 +138,23 @@ class EvictionGate(Protocol):
     def allows(self, pod: PlacedPod) -> bool:
         """Whether the pod may be proposed now."""
 
+    def place(self, pod: PlacedPod, among: Collection[str] | None = None) -> str | None:
+        """Returns the node where room is now reserved for the pod; None where no other node holds it, and empty where
+        the cycle looks for none. `among`: names of the nodes that would be better; None: any."""
+
     def record(self, pod: PlacedPod) -> None:
         """Counts a pod that is proposed."""
+
+
+def after_moves(cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]) -> ClusterPlacement:
+    """Returns the cluster with each proposed pod on its target, and the same load. One without a target stays."""
+    moves = {proposal.pod.uid: proposal for proposal in proposals if proposal.target}
+    if not moves:
+        return cluster
+    pods = {name: [pod for pod in placed if pod.uid not in moves] for name, placed in cluster.pods.items()}
+    for proposal in moves.values():
+        pods.setdefault(proposal.target, []).append(replace(proposal.pod, node=proposal.target))
+    return ClusterPlacement(cluster.nodes, pods)
 
 
 def admits(node: PlacementNode, pod: PlacedPod) -> bool:
