@@ -56,6 +56,24 @@ class PodToleration:
 
 
 @record(frozen=True, slots=True)
+class SpreadRule:
+    """Pods with these labels in the pod's namespace differ by at most `max_skew` between two domains: nodes with the
+    same value of the label `topology_key`."""
+
+    topology_key: str
+    max_skew: int = 1
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True, slots=True)
+class AntiAffinityRule:
+    """No other pod with these labels in the pod's namespace is in the same domain."""
+
+    topology_key: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True, slots=True)
 class PlacedPod:
     """A pod on a node."""
 
@@ -82,6 +100,12 @@ class PlacedPod:
     affinity: Sequence[Mapping[str, frozenset[str]]] = ()
     """Terms of which one must hold; each is label to accepted values."""
     tolerations: Sequence[PodToleration] = ()
+    images: Sequence[str] = ()
+    restarts: int = 0
+    """Of all its containers."""
+    phase_reason: str = ""
+    spread: Sequence[SpreadRule] = ()
+    anti_affinity: Sequence[AntiAffinityRule] = ()
     mirror: bool = False
     static: bool = False
     terminating: bool = False
@@ -161,12 +185,18 @@ def admits(node: PlacementNode, pod: PlacedPod) -> bool:
     """Whether the node's labels, taints and cordon allow the pod, room aside."""
     return (
         not node.unschedulable
-        and all(node.labels.get(key) == value for key, value in pod.node_selector.items())
-        and (not pod.affinity or any(_holds(term, node.labels) for term in pod.affinity))
+        and admits_labels(node, pod)
         and all(
             taint.effect == "PreferNoSchedule" or any(each.matches(taint) for each in pod.tolerations)
             for taint in node.taints
         )
+    )
+
+
+def admits_labels(node: PlacementNode, pod: PlacedPod) -> bool:
+    """Whether the labels of the node are what the pod's node selector and affinity want."""
+    return all(node.labels.get(key) == value for key, value in pod.node_selector.items()) and (
+        not pod.affinity or any(_holds(term, node.labels) for term in pod.affinity)
     )
 
 

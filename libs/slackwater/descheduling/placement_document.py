@@ -7,12 +7,14 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from slackwater.descheduling.placement import (
+    AntiAffinityRule,
     ClusterPlacement,
     KubeQos,
     NodeTaint,
     PlacedPod,
     PlacementNode,
     PodToleration,
+    SpreadRule,
 )
 from slackwater.model.tiers import QoSClass, Tier
 
@@ -47,6 +49,10 @@ def _pod(document: Mapping[str, Any]) -> PlacedPod:
     read["affinity"] = tuple(
         {key: frozenset(values) for key, values in term.items()} for term in document.get("affinity", ())
     )
+    for name in ("owner_kinds", "images"):
+        read[name] = tuple(document.get(name, ()))
+    read["spread"] = tuple(SpreadRule(**each) for each in document.get("spread", ()))
+    read["anti_affinity"] = tuple(AntiAffinityRule(**each) for each in document.get("anti_affinity", ()))
     read["tolerations"] = tuple(PodToleration(**each) for each in document.get("tolerations", ()))
     return PlacedPod(**read)
 
@@ -63,7 +69,7 @@ def _compact(value: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     match value:
-        case NodeTaint() | PodToleration():
+        case NodeTaint() | PodToleration() | SpreadRule() | AntiAffinityRule():
             return _compact(value)
         case Tier() | QoSClass() | KubeQos():
             return value.value
