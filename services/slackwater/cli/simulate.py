@@ -58,7 +58,7 @@ FilesOption = Annotated[
     typer.Option(
         "-f",
         "--filename",
-        help="ColocationStrategy, NodeQOS, PodQOS …, ElasticQuotas, DeschedulerProfiles; several are compared; - is stdin",
+        help="ColocationStrategy, NodeQOS, PodQOS …, ElasticQuota or DeschedulerProfile; two are compared; - is stdin",
     ),
 ]
 SinceOption = Annotated[

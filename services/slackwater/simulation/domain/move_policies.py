@@ -139,8 +139,8 @@ def node_sums(at: Rows, there: Flags, amounts: Ints, nodes: int) -> Ints:
 
 
 def placement_in(cluster: ReplayedCluster, scene: MoveScene) -> ClusterPlacement:
-    """Returns the cell as descheduling reads it. A trace has no requests: a pod fits by its load. A node with a pod that
-    has no sample takes none, because that pod comes back."""
+    """Returns the cell as descheduling reads it. A trace has no requests: a pod fits by its load. A node with a pod
+    that has no sample takes none, because that pod comes back."""
     unknown = {int(node) for node in scene.at[~scene.there]}
     nodes = [
         PlacementNode(name, {**_amounts(cluster.capacity[place]), PODS: MOST_PODS}, unschedulable=place in unknown)
