@@ -10,6 +10,7 @@ from descheduler_scenes import CORE, SPEC, DeschedulerScene
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.console.domain.arithmetic import working_of
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.reclaim_requested import ReclaimRequested
@@ -36,6 +37,9 @@ async def test_a_hot_node_is_relieved_and_the_record_repeats_the_decision() -> N
     assert {action.pod_uid for action in record.actions} == {move.pod_uid for move in first}
     assert {move.decision_id for move in first} == {record.id}
     module, _, name = record.replay.function.partition(":")
+    working = working_of(record)
+    assert "move default/p0: n0 to n1" in str(working)
+    assert "trigger: interval" in working
     replayed = getattr(import_module(module), name)(**record.model_dump(mode="json")["replay"]["arguments"])
     assert replayed == record.result
 
