@@ -12,6 +12,7 @@ from math import inf
 from slackwater.descheduling.node_classes import NodeClass, NodeLoad
 from slackwater.descheduling.placement import Amounts, ClusterPlacement, EvictionProposal, PlacedPod, PlacementNode
 from slackwater.descheduling.target_search import TargetSearch
+from slackwater.model.records import record
 
 JUDGED = ("cpu", "memory")
 
@@ -45,22 +46,37 @@ def node_shares(node: PlacementNode, pods: Sequence[PlacedPod]) -> float:
     return sum(shares) / len(shares) if shares else 0.0
 
 
-def gains_of(cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]) -> list[float]:
-    """Returns for each proposal, after those before it, the load of the node less that of the target once the pod is
-    there, as shares in -1..1; 0 without a target."""
+@record(frozen=True, slots=True)
+class StepLoads:
+    """Expected loads around one move, as shares of what is allocatable; all 0 without a target."""
+
+    node_before: float = 0.0
+    node_after: float = 0.0
+    target_before: float = 0.0
+    target_after: float = 0.0
+
+    @property
+    def gain(self) -> float:
+        """The load of the node before less that of the target after, within -1..1."""
+        return min(max(self.node_before - self.target_after, -1.0), 1.0)
+
+
+def step_loads(cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]) -> list[StepLoads]:
+    """Returns the loads around each proposal, after those before it."""
     nodes = {node.name: node for node in cluster.nodes}
     pods = {name: list(cluster.pods.get(name, ())) for each in proposals for name in (each.pod.node, each.target)}
-    gains = []
+    steps = []
     for proposal in proposals:
         source, target = nodes.get(proposal.pod.node), nodes.get(proposal.target)
         if source is None or target is None:
-            gains.append(0.0)
+            steps.append(StepLoads())
             continue
-        before = node_shares(source, pods[source.name])
+        before = node_shares(source, pods[source.name]), node_shares(target, pods[target.name])
         pods[source.name] = [pod for pod in pods[source.name] if pod.uid != proposal.pod.uid]
         pods[target.name].append(proposal.pod)
-        gains.append(min(max(before - node_shares(target, pods[target.name]), -1.0), 1.0))
-    return gains
+        after = node_shares(source, pods[source.name]), node_shares(target, pods[target.name])
+        steps.append(StepLoads(before[0], after[0], before[1], after[1]))
+    return steps
 
 
 def _node_load(node: PlacementNode, pods: Sequence[PlacedPod], margin: float) -> NodeLoad:

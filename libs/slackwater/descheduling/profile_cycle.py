@@ -11,7 +11,7 @@ from slackwater.descheduling.cycle import run_cycle
 from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.descheduling.move_history import Moves, StayReason, stay_reason
 from slackwater.descheduling.placement import ClusterPlacement, PlacedPod
-from slackwater.descheduling.placer import gains_of
+from slackwater.descheduling.placer import StepLoads, step_loads
 from slackwater.descheduling.plugins import Plugin
 from slackwater.descheduling.profile import DeclaredProfile, ProfileScope
 from slackwater.descheduling.registry import make_plugin
@@ -28,8 +28,12 @@ class PlannedMove:
     target: str
     plugin: str
     reason: str
-    gain: float
-    """Load of the node before the move less that of the target after it, -1..1."""
+    loads: StepLoads = StepLoads()
+
+    @property
+    def gain(self) -> float:
+        """Load of the node before the move less that of the target after it, -1..1."""
+        return self.loads.gain
 
 
 @record(frozen=True, slots=True)
@@ -82,10 +86,10 @@ def run_profile(
         replicas=replicas,
         margin=profile.margin,
     )
-    gains = gains_of(cluster, plan.proposals)
+    loads = step_loads(cluster, plan.proposals)
     planned = [
-        PlannedMove(proposal.pod, proposal.target, proposal.plugin, proposal.reason, gain)
-        for proposal, gain in zip(plan.proposals, gains, strict=True)
+        PlannedMove(proposal.pod, proposal.target, proposal.plugin, proposal.reason, step)
+        for proposal, step in zip(plan.proposals, loads, strict=True)
     ]
     low_load = None if balanced is None else balanced.plan
     looping = [

@@ -6,9 +6,11 @@ from slackwater.descheduler.adapters.cycle_rows import KeyedCycleStore
 from slackwater.descheduler.adapters.metrics import DeschedulerMetrics
 from slackwater.descheduler.edge.cluster_watch import PlacementWatch
 from slackwater.descheduler.edge.events import consumers
+from slackwater.descheduler.edge.plan_routes import plan_router
 from slackwater.descheduler.settings import DeschedulerSettings
 from slackwater.descheduler.usecases.cluster_state import ClusterState
 from slackwater.descheduler.usecases.evicted_moves import RecordEvictedMove
+from slackwater.descheduler.usecases.plan_moves import PlanMoves
 from slackwater.descheduler.usecases.run_cycles import RunCycles
 from slackwater.resources.kinds.descheduler_profile import DESCHEDULER_PROFILE
 from slackwater.runtime.loops import Repeat
@@ -31,6 +33,7 @@ class DeschedulerService(ReplicatedService):
         self.changes = served.changes()
         meter = DeschedulerMetrics(process_meters())
         self.cycles = RunCycles(profiles, cluster, store, replica.partitions.working, clock, meter)
+        plans = PlanMoves(profiles, cluster, store, clock)
         super().__init__(
             replica,
             consumers=consumers(RecordEvictedMove(store, cluster)),
@@ -40,6 +43,7 @@ class DeschedulerService(ReplicatedService):
                     work=self.cycles, seconds=settings.tick_seconds, clock=clock, missed="moves are proposed later"
                 ),
             },
+            routers=lambda: [plan_router(plans)],
             checks=lambda: [Check("descheduler-profiles", True, f"{len(profiles.now.values)} profiles")],
         )
 

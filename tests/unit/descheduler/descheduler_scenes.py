@@ -53,9 +53,8 @@ class DeschedulerScene:
             yield service
 
     async def store(self, service: DeschedulerService, spec: Mapping[str, Any]) -> None:
-        app = build_app(service.routers(), no_checks, HttpSettings.local())
-        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
-            document = {"kind": "DeschedulerProfile", "metadata": {"name": "p"}, "spec": dict(spec)}
+        document = {"kind": "DeschedulerProfile", "metadata": {"name": "p"}, "spec": dict(spec)}
+        async with client_of(service) as client:
             stored = await client.put("/v1/deschedulerprofiles/p", json=document)
         assert stored.status_code in (200, 201), stored.text
 
@@ -131,3 +130,10 @@ class DeschedulerScene:
 
     def _pod(self, uid: str) -> Pod:
         return replace(pod(uid), workload=self.workloads[uid], request=replace(pod(uid).request, cpu_milli=100))
+
+
+@asynccontextmanager
+async def client_of(service: DeschedulerService) -> AsyncIterator[httpx2.AsyncClient]:
+    app = build_app(service.routers(), no_checks, HttpSettings.local())
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
+        yield client

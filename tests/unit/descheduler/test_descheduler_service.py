@@ -6,10 +6,11 @@ import asyncio
 from importlib import import_module
 
 import pytest
-from descheduler_scenes import CORE, SPEC, DeschedulerScene
+from descheduler_scenes import CORE, SPEC, DeschedulerScene, client_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.cli.plan import lines
 from slackwater.console.domain.arithmetic import working_of
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
@@ -127,6 +128,29 @@ async def test_events_start_a_cycle_before_its_interval(triggers: dict[str, bool
                 await scene.scene.advance(1.0)
             assert (service.cycles.last_cycle_s("p") > before) is started, event
     assert bool(scene.proposed()) is started
+
+
+async def test_a_plan_is_shown_step_by_step_and_changes_nothing() -> None:
+    scene = await hot_scene()
+    async with scene.running({**SPEC, "intervalSeconds": 3600}) as service, client_of(service) as client:
+        await scene.add_nodes("n0", "n1")
+        await scene.scene.advance(1.0)
+        await scene.report()
+        answers = [(await client.get("/v1/descheduling/plans/p")).json() for _ in range(2)]
+        missing = await client.get("/v1/descheduling/plans/other")
+    assert missing.status_code == 404
+    assert answers[0]["id"] == answers[1]["id"]
+    steps = answers[0]["steps"]
+    assert [(step["node_load_before"], step["target_load_after"]) for step in steps] == [
+        (0.45, 0.1125),
+        (0.3375, 0.225),
+    ]
+    assert scene.proposed() == []
+    text = lines(answers[0])
+    assert text[1].split() == ["STEP", "POD", "FROM", "TO", "GAIN", "PLUGIN", "WHY"]
+    assert text[2].split()[:10] == ["1", "default/p0", "n0", "45%", "->", "34%", "n1", "0%", "->", "11%"]
+    assert "+33.8%" in text[2]
+    assert lines({**answers[0], "steps": []})[1] == "no move is worth it now"
 
 
 async def _settled(loads: list[int], nodes: int) -> tuple[list[int], DeschedulerScene]:
