@@ -16,8 +16,8 @@ ProfileName = Annotated[str, Path(description="The name of a DeschedulerProfile.
 
 
 class PlanStep(BaseModel):
-    """One move, after those before it. Loads are expected ones, as shares of what is allocatable: the mean of CPU and memory,
-    0.5 is half."""
+    """One move, after those before it. Loads are expected ones as shares of what is allocatable, the mean of CPU and
+    memory: 0.5 is half."""
 
     pod: str
     pod_uid: str
