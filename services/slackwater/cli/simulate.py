@@ -152,14 +152,18 @@ def command(
         else:
             refuse_given(context, ("capacity",), "applies to quotas (ElasticQuota), and these files hold none")
             answer = _policies(asked, options, html) if are_policies(loaded) else _strategies(asked, options, html)
-        if html is not None:
-            message(f"wrote {html}")
-        if output is Output.JSON:
-            print_object(answer, Shown.JSON)
-        else:
-            texts = {"results": quota_lines, "policies": policy_lines, "moved": move_lines}
-            text = next((text for part, text in texts.items() if part in answer), lines)
-            print("\n".join(text(answer)))
+        _print(answer, output, html)
+
+
+def _print(answer: Item, output: Output, html: Path | None) -> None:
+    if html is not None:
+        message(f"wrote {html}")
+    if output is Output.JSON:
+        print_object(answer, Shown.JSON)
+        return
+    texts = {"results": quota_lines, "policies": policy_lines, "moved": move_lines}
+    text = next((text for part, text in texts.items() if part in answer), lines)
+    print("\n".join(text(answer)))
 
 
 @dataclass(frozen=True, slots=True)
