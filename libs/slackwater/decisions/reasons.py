@@ -23,6 +23,8 @@ class DecisionKind(StrEnum):
     """What the status of a Kubernetes node shows of its offer."""
     CLAIM = "claim"
     """Whether a claim on a quota is admitted, waits, is refused or has to end."""
+    MIGRATION = "migration"
+    """Whether the move of a pod is admitted or held, and each of its steps."""
 
 
 class Mode(StrEnum):
@@ -94,6 +96,13 @@ class Reason(StrEnum):
     CLAIM_FOUND_AFTER_END = "claim_found_after_end"
     CLAIM_FOUND_BEYOND_CLAIM = "claim_found_beyond_claim"
     CLAIM_FOUND_RECLAIM_WITHOUT_EFFECT = "claim_found_reclaim_without_effect"
+    MIGRATION_ADMITTED = "migration_admitted"
+    MIGRATION_HELD = "migration_held"
+    MIGRATION_REFUSED = "migration_refused"
+    MIGRATION_STEPPED = "migration_stepped"
+    MIGRATION_SUCCEEDED = "migration_succeeded"
+    MIGRATION_FAILED = "migration_failed"
+    MIGRATION_ABORTED = "migration_aborted"
 
 
 ONLY_TOLD = frozenset(

@@ -62,14 +62,18 @@ class ChangeResources(Generic[R, V]):
         """Every document that can be shown, the parent first, then by name. Raises Unavailable."""
         rows = sorted(await self._store.read_all(), key=lambda row: (row.name != self.kind.parent, row.name))
         found = [self._shown(row) for row in rows if row.document is not None]
-        return await self._with_status([document for document in found if document is not None])
+        shown = await self._with_status([document for document in found if document is not None])
+        return [*shown, *(await self.hooks.made())]
 
     async def read(self, name: str) -> R:
         """As it is stored, whichever replica has changed it. Raises NotFound, Unavailable, InvalidInput if it cannot be
         read."""
         row = row_of(await self._store.read_all(), name)
         if row.document is None:
-            raise self._not_found(name)
+            made = next((document for document in await self.hooks.made() if document.name == name), None)
+            if made is None:
+                raise self._not_found(name)
+            return made
         shown = self._shown(row)
         return (await self._with_status([read_row(self.kind, row) if shown is None else shown]))[0]
 
@@ -77,6 +81,8 @@ class ChangeResources(Generic[R, V]):
         """The stored generation, whether the document can be read or not. Raises NotFound, Unavailable."""
         row = row_of(await self._store.read_all(), name)
         if row.document is None:
+            if any(document.name == name for document in await self.hooks.made()):
+                return 0
             raise self._not_found(name)
         return row.generation
 
@@ -135,7 +141,10 @@ class ChangeResources(Generic[R, V]):
             rows = await transaction.read_all()
             present = row_of(rows, name)
             if present.document is None:
-                raise self._not_found(name)
+                made = await self.hooks.withdraw(name, dry_run=dry_run)
+                if made is None:
+                    raise self._not_found(name)
+                return Change(None, made.document())
             refuse_stale(generation, present)
             first = self._first_of(name, by)
             if first is not None:
