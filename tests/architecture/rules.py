@@ -102,9 +102,10 @@ PURE_PACKAGES = (
     *("slackwater.charts", "slackwater.decisions", "slackwater.model", "slackwater.offers", "slackwater.peaks"),
     *("slackwater.fairshare", "slackwater.podmigration", "slackwater.traces", "slackwater.waterline", "numpy"),
     *("slackwater.resources.metadata", "slackwater.resources.names", "slackwater.resources.selectors"),
+    "slackwater.resources.cel",
     *("slackwater.apiserver.resource_names", "slackwater.apiserver.records"),
     *("slackwater.apiserver.node_pods", "slackwater.apiserver.workloads"),
-    "slackwater.descheduling.placement",  # a snapshot
+    "slackwater.descheduling",
     "slackwater.reservations",
     "slackwater.cluster.view",  # a snapshot; what folds it reads events
 )

@@ -190,6 +190,8 @@ class JobRequest:
     """Empty: an operator. Else the service that proposed it."""
     gain: str = ""
     """What the proposal expects of it."""
+    caused_by: str = ""
+    """Id of the decision that proposed it."""
 
 
 @record(frozen=True, slots=True)

@@ -18,6 +18,7 @@ CONSUMES = (
     "intent.observed",
     "eviction.completed",
     "reclaim.answered",
+    "move.proposed",
 )
 PUBLISHES = (
     "migration.changed",

@@ -15,6 +15,7 @@ from slackwater.migration.usecases.cluster_sight import ClusterSight
 from slackwater.migration.usecases.drop_ended import DropEnded
 from slackwater.migration.usecases.job_documents import MigrationJobHooks
 from slackwater.migration.usecases.move_pods import MovePods
+from slackwater.migration.usecases.propose_moves import ProposeMoves
 from slackwater.migration.usecases.reservation_documents import ReservationHooks
 from slackwater.resources.kinds.arbitration_args import ARBITRATION_ARGS
 from slackwater.resources.kinds.pod_migration_job import POD_MIGRATION_JOB
@@ -49,7 +50,7 @@ class MigrationService(ReplicatedService):
 
         super().__init__(
             replica,
-            consumers=consumers(store),
+            consumers=consumers(store, ProposeMoves(store, clock)),
             loops={
                 "cluster": SightWatch(replica.bus, sight),
                 "rounds": repeat(work=moves, seconds=settings.round_seconds, missed="moves go on later"),

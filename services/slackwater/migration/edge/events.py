@@ -8,17 +8,20 @@ from typing import Any, Final
 from slackwater.bus.consume.handlers import Consumer, each
 from slackwater.bus.port import Received
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.move_proposed import MoveProposed
 from slackwater.events.reclaim_answered import ReclaimAnswered
 from slackwater.events.reclaim_requested import MOVES_TREE
 from slackwater.intents.controls import MIGRATION
 from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid
 from slackwater.migration.ports import MigrationStore
+from slackwater.migration.usecases.propose_moves import ProposeMoves
 
 COMPLETIONS: Final = "migration-eviction-completed"
 ANSWERS: Final = "migration-reclaim-answered"
+PROPOSALS: Final = "migration-move-proposed"
 
 
-def consumers(store: MigrationStore) -> Sequence[Consumer[Any]]:
+def consumers(store: MigrationStore, propose: ProposeMoves) -> Sequence[Consumer[Any]]:
     """Answers are kept by whichever replica reads them; the next round of the owner reads them there."""
 
     async def on_completed(received: Received[EvictionCompleted]) -> None:
@@ -34,7 +37,11 @@ def consumers(store: MigrationStore) -> Sequence[Consumer[Any]]:
             until_s = said.valid_until.timestamp()
             await store.answer(LeaveSaid(said.id, tuple(said.granted), said.because, again_s, until_s))
 
+    async def on_proposed(received: Received[MoveProposed]) -> None:
+        await propose(received.event.data)
+
     return (
+        Consumer(MoveProposed, PROPOSALS, each(on_proposed)),
         Consumer(EvictionCompleted, COMPLETIONS, each(on_completed)),
         Consumer(ReclaimAnswered, ANSWERS, each(on_answered)),
     )

@@ -190,6 +190,8 @@ def _step_inputs(step: JobStep, stored: StoredJob) -> tuple[Input, ...]:
         found.append(_input("asked because", stored.request.reason, stored.request.source or "operator"))
     if stored.request.gain:
         found.append(_input("expected gain", stored.request.gain, stored.request.source))
+    if stored.request.caused_by:
+        found.append(_input("proposed by", stored.request.caused_by, stored.request.source))
     if job.deadline_s is not None:
         found.append(_input("deadline", datetime.fromtimestamp(job.deadline_s, UTC).isoformat(), "ledger"))
     return tuple(found)
