@@ -130,21 +130,27 @@ class ChangeResources(Generic[R, V]):
         return [Change(document, each.before, warning=warning) for document, each in zip(shown, staged, strict=True)]
 
     async def delete(self, name: str, *, by: str = "", generation: int = 0, dry_run: bool = False) -> Change[R, V]:
-        """Delete a document. Raises NotFound, and Conflict for the parent or another generation than the stored one (0:
-        any).
+        """Delete a document, or withdraw one that the service made. Raises NotFound, and Conflict for the parent or
+        another generation than the stored one (0: any).
 
         The parent is always there. Where a cluster is the source of documents its resource may go: then the parent is
         what the settings make again. Raises InvalidInput if another document could not be used with it.
         """
+        try:
+            return await self._delete_stored(name, by, generation, dry_run=dry_run)
+        except NotFound:
+            made = await self.hooks.withdraw(name, dry_run=dry_run)
+            if made is None:
+                raise
+            return Change(None, made.document())
+
+    async def _delete_stored(self, name: str, by: str, generation: int, *, dry_run: bool) -> Change[R, V]:
         prepared = await self.hooks.prepare()
         async with self._store.changing() as transaction:
             rows = await transaction.read_all()
             present = row_of(rows, name)
             if present.document is None:
-                made = await self.hooks.withdraw(name, dry_run=dry_run)
-                if made is None:
-                    raise self._not_found(name)
-                return Change(None, made.document())
+                raise self._not_found(name)
             refuse_stale(generation, present)
             first = self._first_of(name, by)
             if first is not None:

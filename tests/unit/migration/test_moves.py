@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import httpx2
-from move_scenes import MoveScene, move
+from move_scenes import MoveScene, document, move
 
 JOBS = "/v1/podmigrationjobs"
 
@@ -58,3 +58,139 @@ async def test_each_decision_is_recorded_and_comes_out_the_same_again() -> None:
     for record in records:
         module, _, name = record.replay.function.partition(":")
         assert getattr(import_module(module), name)(**record.replay.arguments) == record.result, record
+
+
+async def test_jobs_that_need_no_room_end_as_they_are_asked_to() -> None:
+    scene = MoveScene()
+    async with scene.served(maxMigratingPerWorkload=2) as client:
+        await ask(client, "dry", "web-0", dryRun=True)
+        await ask(client, "direct", "web-1", mode="EvictDirectly")
+        await ask(client, "missing", "no-such-pod")
+        refused = await client.put(f"{JOBS}/nameless", json=document("PodMigrationJob", "nameless", {"podRef": {}}))
+        assert (refused.status_code, refused.json()["field"]) == (422, "spec.podRef"), refused.text
+        await scene.turn(20)
+        ends = {name: await status(client, name) for name in ("dry", "direct", "missing")}
+        assert {name: (end["phase"], end["reason"], end["outcome"]) for name, end in ends.items()} == {
+            "dry": ("Succeeded", "DryRun", "old_pod_runs"),
+            "direct": ("Succeeded", "Complete", "moved"),
+            "missing": ("Failed", "MissingPod", "pod_vanished"),
+        }
+        assert scene.evicted == ["web-1"]
+        changed = move("direct", "web-2", mode="EvictDirectly")
+        refused = await client.put(f"{JOBS}/direct", json=changed)
+        assert (refused.status_code, refused.json()["code"]) == (409, "migration_exists")
+
+
+async def test_where_no_node_has_room_nothing_is_evicted_and_the_counts_are_told() -> None:
+    scene = MoveScene()
+    async with scene.served() as client:
+        for number, node in enumerate(("n1", "n2", "n1", "n2")):
+            scene.run(node, f"big-{number}", "shop/big", cpu_milli=2_900)
+        await scene.turn(2)
+        await ask(client, "first", "web-0")
+        await scene.turn(4)
+        waiting = (await client.get("/v1/reservations")).json()["items"]
+        assert [item["status"]["message"] for item in waiting] == [
+            "0 of 3 nodes take it: 1 headroom, 1 other-node, 1 requests"
+        ]
+        assert waiting[0]["status"]["job"] == "first"
+        refused = await client.delete(f"/v1/reservations/{waiting[0]['metadata']['name']}")
+        assert (refused.status_code, refused.json()["code"]) == (409, "reservation_of_a_move")
+        await scene.turn(32)
+        after = await status(client, "first")
+        assert (after["phase"], after["reason"], after["outcome"]) == ("Failed", "Unschedulable", "old_pod_runs")
+        assert (await client.get("/v1/reservations")).json()["items"] == []
+        assert scene.evicted == []
+
+
+async def test_a_held_job_shows_which_limit_holds_it_and_goes_on_when_that_is_raised() -> None:
+    scene = MoveScene()
+    async with scene.served(maxMigratingPerNode=1, maxMigratingPerWorkload=2, maxUnavailablePerWorkload=2) as client:
+        scene.nodes["n0"].is_deaf = True
+        await ask(client, "first", "web-0")
+        await scene.turn(3)
+        await ask(client, "second", "web-1")
+        await scene.turn(3)
+        held = (await status(client, "second"))["heldBy"]
+        assert (held["filter"], held["scope"], held["count"], held["limit"]) == ("node", "n0", 1, 1)
+        await scene.turn(2)
+        assert (await status(client, "second"))["heldBy"]["since"] == held["since"], "since the same filter holds it"
+        spec = {
+            "interval": "1s",
+            "maxMigratingPerNode": 2,
+            "maxMigratingPerWorkload": 2,
+            "maxUnavailablePerWorkload": 2,
+            "workloadLimiter": {"duration": "0s"},
+        }
+        stored = await client.put("/v1/arbitrationargs/default", json=document("ArbitrationArgs", "default", spec))
+        assert stored.status_code == 200, stored.text
+        scene.nodes["n0"].is_deaf = False
+        await scene.turn(10)
+        assert [(await status(client, name))["phase"] for name in ("first", "second")] == ["Succeeded"] * 2
+
+
+async def test_a_deleted_job_is_aborted_and_its_pod_stays() -> None:
+    scene = MoveScene()
+    async with scene.served() as client:
+        scene.nodes["n0"].is_deaf = True
+        await ask(client, "first", "web-0")
+        await scene.turn(5)
+        assert (await status(client, "first"))["step"] == "evicting"
+        assert (await client.delete(f"{JOBS}/first")).status_code == 200
+        await scene.turn(2)
+        (kept,) = (await scene.ledger()).jobs.values()
+        assert (kept.job.step, kept.job.reason) == ("withdrawing", "Aborted"), "until the agent has answered"
+        scene.nodes["n0"].is_deaf = False
+        await scene.turn(15)
+        ledger = await scene.ledger()
+        (kept,) = ledger.jobs.values()
+        assert (kept.job.phase, kept.job.outcome) == ("Aborted", "old_pod_runs")
+        assert (scene.evicted, ledger.reservations) == ([], {})
+        await ask_again(client, "first", "web-0")
+        await scene.turn(8)
+        assert (await status(client, "first"))["phase"] == "Succeeded", "the name is free again"
+
+
+async def ask_again(client: httpx2.AsyncClient, name: str, pod: str) -> None:
+    made = await client.put(f"{JOBS}/{name}", json=move(name, pod))
+    assert (made.status_code, made.headers["etag"]) == (201, '"3"'), made.text
+
+
+async def test_a_refused_eviction_is_asked_for_again_under_another_id_until_its_time_is_over() -> None:
+    scene = MoveScene()
+    async with scene.served() as client:
+        scene.nodes["n0"].refuses = True
+        await ask(client, "first", "web-0", ttl="50s")
+        await scene.turn(45)
+        assert len(scene.nodes["n0"].done) == 2, "once in 30 s"
+        after = await status(client, "first")
+        assert (after["step"], after["reason"]) == ("evicting", "FailedEvict")
+        await scene.turn(25)
+        after = await status(client, "first")
+        assert (after["phase"], after["reason"], after["outcome"]) == ("Failed", "Timeout", "old_pod_runs")
+        assert scene.evicted == []
+
+
+async def test_a_pool_that_may_not_evict_holds_its_moves_and_says_so() -> None:
+    scene = MoveScene()
+    async with scene.served({"mode": "throttle"}) as client:
+        await ask(client, "first", "web-0", ttl="20s")
+        await scene.turn(5)
+        assert (await status(client, "first"))["message"] == "pool default is in mode throttle"
+        await scene.turn(20)
+        after = await status(client, "first")
+        assert (after["reason"], after["message"]) == ("Timeout", "pool default is in mode throttle")
+        assert scene.published("intent.declared") == [] or scene.evicted == []
+
+
+async def test_the_autonomy_counts_moves() -> None:
+    scene = MoveScene()
+    async with scene.served({"mode": "evict", "evictionsPerHour": 1}, maxMigratingPerWorkload=2) as client:
+        await ask(client, "first", "web-0")
+        await scene.turn(8)
+        await ask(client, "second", "web-1", ttl="20s")
+        await scene.turn(30)
+        assert scene.evicted == ["web-0"]
+        after = await status(client, "second")
+        assert after["reason"] == "Timeout"
+        assert "1 of 1 evictions an hour are used" in after["message"]

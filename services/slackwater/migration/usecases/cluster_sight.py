@@ -60,8 +60,8 @@ class ClusterSight:
         """Fold an event."""
         data = event.data
         if isinstance(data, IntentObserved):
-            if data.writer == MIGRATION.name:
-                self._observed[data.node] = (data.generation, data.observed_at.timestamp())
+            if data.writer == MIGRATION.name and self._observed.get(data.node, (0, 0.0))[0] != data.generation:
+                self._observed[data.node] = (data.generation, data.observed_at.timestamp())  # when it was first
             return
         self._fold.receive(event)
         if isinstance(data, NodeDeleted):

@@ -40,6 +40,6 @@ class DropEnded:
                 with suppress(NotFound):
                     await self._documents.delete(stored.name, by=SERVICE)
         if ended:
-            await self._moves.forget([stored.name for stored in ended])
+            await self._moves.drop([stored.name for stored in ended])
         if self._moves.is_mine():
             await self._store.drop_answers(before_s)

@@ -107,7 +107,7 @@ class MovePods:
         done = taken(kept, result.ledger, asks, now.timestamp())
         if result.ledger == ledger and not done:
             return
-        after, events = self._told(ledger, result, now)
+        after, events = self._published(ledger, result, now)
         self._ledger = await self._store.commit(ledger, after, events, done)
         self._note(result, now)
         self._show(self._ledger)
@@ -126,7 +126,7 @@ class MovePods:
             leaves={said.id: said for said in answers if isinstance(said, LeaveSaid)},
         )
 
-    def _told(
+    def _published(
         self, before: MigrationLedger, result: RoundResult, now: datetime
     ) -> tuple[MigrationLedger, list[Event[Any]]]:
         """The ledger with the ids of the last decisions, and the events that follow from the round."""
@@ -181,7 +181,7 @@ class MovePods:
         ended = [stored for stored in (await self._store.jobs()).values() if (stored.ended_s or before_s) < before_s]
         return sorted(ended, key=lambda stored: stored.name)[:MOST_ENDED]
 
-    async def forget(self, names: Collection[str]) -> None:
+    async def drop(self, names: Collection[str]) -> None:
         """Drop ended jobs. Raises Unavailable, Conflict."""
         async with self._turn:
             ledger = await self._store.load()
