@@ -8,6 +8,10 @@ from typing import Any
 import httpx2
 from move_scenes import MoveScene, document, move
 
+from slackwater.events.move_proposed import MoveProposed
+from slackwater.migration.adapters.migration_rows import KeyedMigrationStore
+from slackwater.store.quarantine_memory import unstored
+
 JOBS = "/v1/podmigrationjobs"
 
 
@@ -194,3 +198,88 @@ async def test_the_autonomy_counts_moves() -> None:
         after = await status(client, "second")
         assert after["reason"] == "Timeout"
         assert "1 of 1 evictions an hour are used" in after["message"]
+
+
+def proposed(scene: MoveScene, proposal: str, pod: str, **more: Any) -> MoveProposed:
+    values: dict[str, Any] = {"target": "n1", "ttl_seconds": 60.0, "gain": 0.25, **more}
+    return MoveProposed(
+        id=proposal,
+        profile="balance",
+        cycle=3,
+        plugin="LowNodeLoad",
+        pod_uid=pod,
+        pod_name=pod,
+        namespace="shop",
+        workload="shop/web",
+        node="n0",
+        reason="cpu above its threshold",
+        decision_id="d-1",
+        proposed_at=scene.scene.clock.now(),
+        **values,
+    )
+
+
+async def test_a_proposal_becomes_one_job_however_often_it_comes_and_goes_where_it_says() -> None:
+    scene = MoveScene()
+    async with scene.served() as client:
+        for _ in range(2):
+            await scene.publish(proposed(scene, "0198-a", "web-0"))
+        await scene.turn(8)
+        await scene.publish(proposed(scene, "0198-a", "web-0"), "another delivery")
+        await scene.publish(proposed(scene, "Other/ID", "web-1", ttl_seconds=0.0))
+        await scene.turn(4)
+        (item,) = (await client.get(JOBS)).json()["items"]
+        assert item["metadata"] == {"name": "move-0198-a", "generation": 0, "changedBy": "descheduler"}
+        assert (item["status"]["node"], item["status"]["outcome"]) == ("n1", "moved"), "the target of the proposal"
+        assert item["spec"]["reason"] == "balance/LowNodeLoad: cpu above its threshold"
+        assert (await status(client, "move-0198-a"))["source"] == "descheduler"
+        taken = await client.put(f"{JOBS}/move-0198-a", json=move("move-0198-a", "web-1"))
+        assert (taken.status_code, taken.json()["code"]) == (409, "migration_exists")
+        assert await KeyedMigrationStore(scene.scene.database("migration"), unstored()).asks() == {}
+
+
+async def test_a_proposed_job_is_aborted_like_any_other() -> None:
+    scene = MoveScene()
+    async with scene.served(maxMigratingPerNode=1) as client:
+        scene.nodes["n0"].is_deaf = True
+        await ask(client, "first", "web-0")
+        await scene.turn(4)
+        await scene.publish(proposed(scene, "0198-b", "web-1"))
+        await scene.turn(3)
+        assert (await status(client, "move-0198-b"))["heldBy"]["filter"] in {"node", "workload_migrating"}
+        tried = await client.delete(f"{JOBS}/move-0198-b?dryRun=true")
+        assert tried.status_code == 200, tried.text
+        await scene.turn(2)
+        assert (await status(client, "move-0198-b"))["phase"] == "Pending"
+        assert (await client.delete(f"{JOBS}/move-0198-b")).status_code == 200
+        await scene.turn(2)
+        after = await status(client, "move-0198-b")
+        assert (after["phase"], after["outcome"]) == ("Aborted", "old_pod_runs")
+        assert (await client.delete(f"{JOBS}/none")).json()["code"] == "podmigrationjob_not_found"
+
+
+async def reservations(client: httpx2.AsyncClient) -> dict[str, Any]:
+    items = (await client.get("/v1/reservations")).json()["items"]
+    return {item["metadata"]["name"]: item["status"] for item in items}
+
+
+async def test_a_reservation_keeps_room_until_its_time_is_over() -> None:
+    scene = MoveScene()
+    async with scene.served() as client:
+        spec = {"resources": {"cpu": "6"}, "owners": [{"workload": "shop/later"}], "ttl": "30s"}
+        for name in ("kept", "second"):
+            made = await client.put(f"/v1/reservations/{name}", json=document("Reservation", name, spec))
+            assert made.status_code == 201, made.text
+        await scene.turn(3)
+        shown = await reservations(client)
+        assert (shown["kept"]["phase"], shown["kept"]["nodeName"]) == ("Available", "n2")
+        assert (shown["second"]["phase"], shown["second"]["reason"]) == ("Pending", "Unschedulable")
+        await ask(client, "first", "web-0", targetNode="n2")
+        await scene.turn(8)
+        assert (await status(client, "first"))["node"] == "n1", "what is kept on n2 is not given to a move"
+        await scene.turn(25)
+        shown = await reservations(client)
+        assert (shown["kept"]["phase"], shown["kept"]["reason"]) == ("Expired", "Expired")
+        assert (await client.delete("/v1/reservations/kept")).status_code == 200
+        await scene.turn(2)
+        assert set((await scene.ledger()).reservations) == {"second"}
