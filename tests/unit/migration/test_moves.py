@@ -150,14 +150,20 @@ async def test_a_deleted_job_is_aborted_and_its_pod_stays() -> None:
         (kept,) = ledger.jobs.values()
         assert (kept.job.phase, kept.job.outcome) == ("Aborted", "old_pod_runs")
         assert (scene.evicted, ledger.reservations) == ([], {})
-        await ask_again(client, "first", "web-0")
+        await ask_again(client, "first", "web-0", 3)
         await scene.turn(8)
         assert (await status(client, "first"))["phase"] == "Succeeded", "the name is free again"
+        assert (await client.delete(f"{JOBS}/first")).status_code == 200
+        await scene.turn(2)
+        assert (await scene.ledger()).jobs == {}, "an ended job goes with its document"
+        await ask_again(client, "first", "web-1", 5)
+        await scene.turn(8)
+        assert (await status(client, "first"))["phase"] == "Succeeded"
 
 
-async def ask_again(client: httpx2.AsyncClient, name: str, pod: str) -> None:
+async def ask_again(client: httpx2.AsyncClient, name: str, pod: str, generation: int) -> None:
     made = await client.put(f"{JOBS}/{name}", json=move(name, pod))
-    assert (made.status_code, made.headers["etag"]) == (201, '"3"'), made.text
+    assert (made.status_code, made.headers["etag"]) == (201, f'"{generation}"'), made.text
 
 
 async def test_a_refused_eviction_is_asked_for_again_under_another_id_until_its_time_is_over() -> None:

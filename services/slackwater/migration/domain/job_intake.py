@@ -64,6 +64,13 @@ def aborted(stored: StoredJob) -> StoredJob:
     return replace(stored, job=replace(stored.job, abort_requested=True))
 
 
+def has_news(jobs: Mapping[str, StoredJob], requests: Mapping[str, JobRequest], withdrawn: Collection[str]) -> bool:
+    """Whether an intake may change anything, where no job is live."""
+    if any(name not in jobs or not is_for(request, jobs[name]) for name, request in requests.items()):
+        return True
+    return any(name in jobs and not jobs[name].job.abort_requested for name in withdrawn)
+
+
 def intake(
     jobs: Mapping[str, StoredJob],
     requests: Mapping[str, JobRequest],
@@ -74,9 +81,14 @@ def intake(
 ) -> dict[str, StoredJob]:
     """Returns all jobs after what is asked for now. `withdrawn`: names of jobs of documents that are gone.
 
-    A name that is given again waits until the job before has ended, and then takes its place.
+    A name that is given again waits until the job before has ended, and then takes its place. An ended job goes with
+    its document; one that was aborted by that is kept, to be shown.
     """
-    found = {name: aborted(stored) if name in withdrawn else stored for name, stored in jobs.items()}
+    found = {
+        name: aborted(stored) if name in withdrawn else stored
+        for name, stored in jobs.items()
+        if name not in withdrawn or stored.is_live or stored.job.abort_requested
+    }
     for name, request in sorted(requests.items()):
         stored = found.get(name)
         if stored is not None and is_for(request, stored):

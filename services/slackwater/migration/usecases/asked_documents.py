@@ -30,11 +30,7 @@ class AskedDocuments:
         now_s = self._clock.now().timestamp()
         keys = [(name, asked.request.generation) for name, asked in found.values.items()]
         self._first_s = {key: self._first_s.get(key, now_s) for key in keys}
-        withdrawn = {
-            name
-            for name, stored in ledger.jobs.items()
-            if stored.request.generation and stored.is_live and name in found.gone
-        }
+        withdrawn = {name for name, stored in ledger.jobs.items() if stored.request.generation and name in found.gone}
         return MigrationAsks(
             jobs={name: asked.request for name, asked in found.values.items()},
             asked_s={name: self._first_s[name, asked.request.generation] for name, asked in found.values.items()},

@@ -14,6 +14,7 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.reclaim_requested import MOVES_TREE, ReclaimRequested, WantedReclaim
 from slackwater.migration.domain.eviction_leave import VALID_S, LeaveAsked
 from slackwater.migration.domain.job_asks import JobAsk
+from slackwater.migration.domain.job_intake import has_news
 from slackwater.migration.domain.migration_round import MigrationAsks, RoundResult, migration_round
 from slackwater.migration.domain.sightings import SeenCluster, wanted_of
 from slackwater.migration.domain.stored_jobs import (
@@ -94,10 +95,9 @@ class MovePods:
         self._ledger = ledger
         kept = await self._store.asks()
         asks = with_kept(self._documents.now(ledger), kept, ledger)
-        if not ledger.live() and not asks.jobs and not asks.reservations and not ledger.reservations and not kept:
+        if not kept and not has_work(ledger, asks):
             self._show(ledger)
-            if not ledger.state.documents:
-                return
+            return
         now = self._clock.now()
         uids, workloads = wanted_of(ledger.jobs.values())
         names = _names(asks, ledger)
@@ -188,6 +188,18 @@ class MovePods:
             self._ledger = None
             kept = {name: stored for name, stored in ledger.jobs.items() if stored.is_live or name not in names}
             await self._store.commit(ledger, replace(ledger, jobs=kept), ())
+
+
+def has_work(ledger: MigrationLedger, asks: MigrationAsks) -> bool:
+    """Whether a round may change anything. Ended jobs whose documents are still there do not."""
+    kept = ledger.reservations
+    return (
+        bool(ledger.live() or ledger.state.documents)
+        or any(not stored.reservation.has_ended for stored in kept.values())
+        or has_news(ledger.jobs, asks.jobs, asks.withdrawn)
+        or any(name not in kept for name in asks.reservations)
+        or any(name in asks.gone_reservations for name, stored in kept.items() if not stored.job)
+    )
 
 
 def with_kept(asks: MigrationAsks, kept: Mapping[str, JobAsk], ledger: MigrationLedger) -> MigrationAsks:
