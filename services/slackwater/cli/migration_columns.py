@@ -12,6 +12,8 @@ HELD = "migration_held"
 def move_why_lines(answer: Item) -> Iterator[str]:
     """The newest decision with all that it followed from, then each step before it with what changed."""
     newest, *earlier = answer["records"]
+    if answer["now"]:
+        yield _now(answer["now"])
     yield f"migration {newest['subject']}, {clock_time(newest['decided_at'])}: {newest['remaining_because']}"
     yield f"{newest['reason']}, rule {newest['rule']}, decision {newest['id']}"
     if newest["reason"] == HELD:
@@ -22,3 +24,12 @@ def move_why_lines(answer: Item) -> Iterator[str]:
             yield f"  {each['name']}: {each['value']} ({each['source']})"
     for record in earlier:
         yield f"{clock_time(record['decided_at'])} {record['reason']}: {record['remaining_because']}"
+
+
+def _now(status: Item) -> str:
+    held = status.get("heldBy")
+    because = status.get("message") or status.get("reason") or ""
+    if held:
+        because = f"{held['filter']} {held['scope']}, {held['count']} of {held['limit']} in use, since {held['since']}"
+    where = f" to {status['node']}" if status.get("node") else ""
+    return f"now {status['phase']}, {status['step']}{where}" + (f": {because}" if because else "")

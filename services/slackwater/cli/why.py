@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
@@ -144,9 +145,14 @@ def claim_decision(reader: Reader, claim: str, at: str | None) -> Any:
 
 
 def move_decisions(reader: Reader, job: str, at: str | None) -> Any:
-    """The records of the last decisions about the move of a pod, the newest first. Raises NotFound."""
+    """The records of the last decisions about the move of a pod, the newest first, and where it is now (None: it was
+    dropped, or a past time is asked for). Raises NotFound."""
     items = _decisions(reader, "migration", job, at)
-    return {"records": [reader.get(f"/v1/decisions/{quote(item['id'], safe='')}") for item in items]}
+    now = None
+    if at is None:
+        with suppress(NotFound):
+            now = reader.get(f"/v1/podmigrationjobs/{quote(job, safe='')}").get("status")
+    return {"now": now, "records": [reader.get(f"/v1/decisions/{quote(item['id'], safe='')}") for item in items]}
 
 
 def _decisions(reader: Reader, kind: str, subject: str, at: str | None) -> Any:

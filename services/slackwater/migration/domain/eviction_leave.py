@@ -16,6 +16,8 @@ VALID_S: Final = 120.0
 UNANSWERED_S: Final = 10.0
 AGAIN_S: Final = 30.0
 """Pauses before the next request, after one without an answer and after a refusal."""
+CHANGED_S: Final = 60.0
+"""The longest pause, whatever the answer says: the Autonomy may have been changed."""
 
 
 @record(frozen=True, slots=True)
@@ -57,7 +59,8 @@ def asks(stored: StoredJob, now_s: float) -> bool:
         return True
     if not leave.because:
         return abs(now_s - leave.asked_s) >= UNANSWERED_S
-    return now_s >= (leave.again_s if leave.again_s is not None else leave.asked_s + AGAIN_S)
+    again_s = leave.asked_s + AGAIN_S if leave.again_s is None else leave.again_s
+    return now_s >= min(again_s, leave.asked_s + CHANGED_S)
 
 
 def leave_asked(
