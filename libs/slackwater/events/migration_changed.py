@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import ClassVar
+
+from pydantic import Field
 
 from slackwater.events.envelope import Payload
 from slackwater.model.bounds import Count, Moment, Name, Text
@@ -31,10 +34,10 @@ class MigrationChanged(Payload):
     reason: Name = ""
     message: Text = ""
     outcome: Name = ""
-    held_by: Name = ""
-    hold_scope: Name = ""
-    hold_count: Count = 0
-    hold_limit: Count = 0
+    held_by: Name = Field(default="", exclude_if=operator.not_)
+    hold_scope: Name = Field(default="", exclude_if=operator.not_)
+    hold_count: Count = Field(default=0, exclude_if=operator.not_)
+    hold_limit: Count = Field(default=0, exclude_if=operator.not_)
     decision_id: Name = ""
     changed_at: Moment
 

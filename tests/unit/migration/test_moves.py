@@ -10,6 +10,7 @@ from move_scenes import MoveScene, document, move
 
 from slackwater.events.move_proposed import MoveProposed
 from slackwater.migration.adapters.migration_rows import KeyedMigrationStore
+from slackwater.model.tiers import Tier
 from slackwater.store.quarantine_memory import unstored
 
 JOBS = "/v1/podmigrationjobs"
@@ -90,6 +91,7 @@ async def test_where_no_node_has_room_nothing_is_evicted_and_the_counts_are_told
     async with scene.served() as client:
         for number, node in enumerate(("n1", "n2", "n1", "n2")):
             scene.run(node, f"big-{number}", "shop/big", cpu_milli=2_900)
+            scene.run(node, f"batch-{number}", "shop/batch", cpu_milli=4_000, tier=Tier.BATCH)
         await scene.turn(2)
         await ask(client, "first", "web-0")
         await scene.turn(4)
@@ -103,6 +105,7 @@ async def test_where_no_node_has_room_nothing_is_evicted_and_the_counts_are_told
         await scene.turn(32)
         after = await status(client, "first")
         assert (after["phase"], after["reason"], after["outcome"]) == ("Failed", "Unschedulable", "old_pod_runs")
+        assert after["message"] == waiting[0]["status"]["message"]
         assert (await client.get("/v1/reservations")).json()["items"] == []
         assert scene.evicted == []
 

@@ -85,11 +85,11 @@ def _state_of(row: Any) -> ArbitrationState:
         (LimiterScope(kept["scope"]), str(kept["name"])): LimiterBucket(float(kept["tokens"]), float(kept["at_s"]))
         for kept in document["buckets"]
     }
-    round_s = document["round_s"]
+    round_s, queue = document["round_s"], _QUEUE.validate_python(document["queue"])
     return ArbitrationState(
         generation=row.generation,
         round_s=None if round_s is None else float(round_s),
-        queue=_QUEUE.validate_python(document["queue"]),
+        queue=replace(queue, jobs=tuple(queue.jobs)),
         buckets=buckets,
         documents=_DOCUMENTS.validate_python(document["documents"]),
     )

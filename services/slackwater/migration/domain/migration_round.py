@@ -19,7 +19,7 @@ from slackwater.migration.domain.eviction_documents import (
 )
 from slackwater.migration.domain.eviction_leave import LeaveAsked, is_ready, leave_asked, with_answer
 from slackwater.migration.domain.job_intake import intake
-from slackwater.migration.domain.move_views import view_of_move
+from slackwater.migration.domain.move_views import reservation_name, view_of_move
 from slackwater.migration.domain.reservation_round import AskedReservation, PodsOf, Rooms, reservations_after
 from slackwater.migration.domain.sightings import SeenCluster
 from slackwater.migration.domain.stored_jobs import (
@@ -30,7 +30,7 @@ from slackwater.migration.domain.stored_jobs import (
 from slackwater.model.records import record
 from slackwater.podmigration.batched import arbitrate
 from slackwater.podmigration.documents import ArbitrationRules, JobRequest
-from slackwater.podmigration.jobs import MigrationJob, MigrationStep
+from slackwater.podmigration.jobs import MigrationJob, MigrationReason, MigrationStep
 from slackwater.podmigration.lifecycle import MoveView, settle, start
 from slackwater.podmigration.rate import LimiterBucket, LimiterScope
 from slackwater.podmigration.snapshot import MigrationSnapshot
@@ -120,13 +120,22 @@ def _settled(
     for stored in ledger.live():
         view = view_of_move(stored, ledger, seen, grace_s, now_s)
         after = stored
-        for job in settle(stored.job, view, now_s):
+        for following in settle(stored.job, view, now_s):
+            job = _with_refusals(following, stored, ledger)
             if job.step is not after.job.step:
                 steps.append(JobStep(stored.name, after.job, job, view))
             after = _with_job(after, job, now_s)
         if after is not stored:
             ledger = replace(ledger, jobs={**ledger.jobs, stored.name: after})
     return ledger
+
+
+def _with_refusals(job: MigrationJob, stored: StoredJob, ledger: MigrationLedger) -> MigrationJob:
+    """A job that ends because no node takes its reservation, with the count of nodes by what keeps it off."""
+    kept = ledger.reservations.get(reservation_name(stored))
+    if job.reason is not MigrationReason.UNSCHEDULABLE or job.outcome is None or kept is None:
+        return job
+    return replace(job, message=kept.reservation.message)
 
 
 def _arbitrated(

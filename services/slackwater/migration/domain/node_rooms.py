@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from slackwater.cluster.view import CPU, MEMORY, Amounts, ClusterView
 from slackwater.descheduling.placement import PlacedPod, PlacementNode
 from slackwater.migration.domain.sightings import requests_of
+from slackwater.model.tiers import Tier
 from slackwater.reservations.placement import NodeRoom, room_of
 from slackwater.reservations.reservation import PLACED, Reservation
 
+_YIELDS: Final = frozenset({Tier.BATCH, Tier.FREE})
+
 
 def rooms_of(
-    view: ClusterView, answering: Collection[str], reservations: Sequence[Reservation], shares: Mapping[str, float]
+    view: ClusterView,
+    answering: Collection[str],
+    reservations: Sequence[Reservation],
+    shares: Mapping[str, float],
+    *,
+    lower_yield: bool,
 ) -> list[NodeRoom]:
     """Returns what is left on every node that answers and has been described.
 
-    `shares`: of the allocatable amount that the predicted load may take, by resource.
+    `shares`: of the allocatable amount that the predicted load may take, by resource. `lower_yield`: the load of batch
+    and free counts for nothing, because it is throttled where prod or mid needs the room.
     """
     nodes = view.nodes
     rows, begin = view.pods_by_node()
@@ -28,9 +39,23 @@ def rooms_of(
     for name, row in sorted(nodes.rows.items()):
         if name not in answering or not nodes.allocatable.known[row].all():
             continue
-        pods = [placed_pod(view, pod, name) for pod in rows[begin[row] : begin[row + 1]].tolist()]
-        rooms.append(room_of(_node(view, name, row), [pod for pod in pods if pod], placed.get(name, ()), shares))
+        found = (placed_pod(view, pod, name) for pod in rows[begin[row] : begin[row + 1]].tolist())
+        pods = [_weighed(pod, lower_yield=lower_yield) for pod in found if pod is not None]
+        kept = [
+            replace(each, template=_weighed(each.template, lower_yield=lower_yield)) for each in placed.get(name, ())
+        ]
+        rooms.append(room_of(_node(view, name, row), pods, kept, shares))
     return rooms
+
+
+def yields(reservation: Reservation) -> bool:
+    """Whether it is kept for a pod of batch or free, by its tier or else by what it requests."""
+    template = reservation.template
+    return template.tier in _YIELDS or any(name.startswith("batch-") for name in template.requests)
+
+
+def _weighed(pod: PlacedPod, *, lower_yield: bool) -> PlacedPod:
+    return replace(pod, peak={}) if lower_yield and pod.tier in _YIELDS else pod
 
 
 def placed_pod(view: ClusterView, row: int, node: str) -> PlacedPod | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from slackwater.descheduling.placement import PlacedPod
 from slackwater.migration.domain.move_views import candidates, claimed_by_others, reservation_name
-from slackwater.migration.domain.node_rooms import expected_peak
+from slackwater.migration.domain.node_rooms import expected_peak, yields
 from slackwater.migration.domain.sightings import SeenCluster
 from slackwater.migration.domain.stored_jobs import MigrationLedger, StoredJob, StoredReservation
 from slackwater.model.records import record
@@ -35,8 +35,8 @@ class AskedReservation:
         return StoredReservation(begun, generation=self.generation)
 
 
-Rooms = Callable[[Sequence[Reservation]], Sequence[NodeRoom]]
-"""Makes what is left on each node beside these reservations."""
+Rooms = Callable[[Sequence[Reservation], bool], Sequence[NodeRoom]]
+"""Makes what is left on each node beside these reservations; with True, the load of lower tiers counts for nothing."""
 PodsOf = Callable[[str], Sequence[PlacedPod] | None]
 """The pods on a node; None where it does not answer or is not known."""
 
@@ -125,7 +125,7 @@ def _advanced(
     pods = pods_of(node) if node and reservation.allocated else None
     room = True
     if reservation.phase is ReservationPhase.WAITING:
-        left = {each.node.name: each for each in rooms([each.reservation for each in all_kept.values()])}
+        left = {each.node.name: each for each in rooms([each.reservation for each in all_kept.values()], False)}
         room = node in left and has_room(left[node])
     view = ReservationView(
         has_node=not node or node in known_nodes,
@@ -142,17 +142,19 @@ def _placed(kept: dict[str, StoredReservation], rooms: Rooms, now_s: float) -> d
         for name, stored in kept.items()
         if stored.reservation.phase is ReservationPhase.PENDING and not stored.reservation.has_ended
     }
-    if not pending:
-        return kept
-    index = RoomIndex(rooms([stored.reservation for stored in kept.values()]))
-    for reservation in in_order(pending):
-        stored = kept[reservation.name]
-        found = _find(index, reservation, stored.prefers)
-        if found.node:
-            after = place(reservation, found.node, now_s, has_room=found.has_room)
-        else:
-            after = refuse(reservation, found.message())
-        kept[reservation.name] = _kept(stored, after, now_s)
+    for lower in (False, True):
+        placing = [reservation for reservation in in_order(pending) if yields(reservation) is lower]
+        if not placing:
+            continue
+        index = RoomIndex(rooms([stored.reservation for stored in kept.values()], not lower))
+        for reservation in placing:
+            stored = kept[reservation.name]
+            found = _find(index, reservation, stored.prefers)
+            if found.node:
+                after = place(reservation, found.node, now_s, has_room=found.has_room)
+            else:
+                after = refuse(reservation, found.message())
+            kept[reservation.name] = _kept(stored, after, now_s)
     return kept
 
 

@@ -75,8 +75,8 @@ class ClusterSight:
         seen = replace(seen_of(view, uids, names, workloads), observed=dict(self._observed))
         pods = _PodsOnNodes(view, seen)
 
-        def rooms(reservations: Sequence[Reservation]) -> Sequence[NodeRoom]:
-            return rooms_of(view, seen.fresh, reservations, self._shares)
+        def rooms(reservations: Sequence[Reservation], lower_yield: bool) -> Sequence[NodeRoom]:
+            return rooms_of(view, seen.fresh, reservations, self._shares, lower_yield=lower_yield)
 
         return RoundWorld(seen, rooms, pods, view.nodes.rows.keys())
 
