@@ -39,7 +39,7 @@ def view_of_move(
     reservation = None if kept is None else kept.reservation
     uid = replacement_of(stored, reservation, seen, claimed_by_others(stored, ledger))
     return MoveView(
-        pod=old_pod(stored, seen),
+        pod=confirmed_pod(stored, seen, grace_s),
         reservation=ReservationState.ABSENT if reservation is None else reservation_state(reservation, now_s),
         reservation_node="" if reservation is None else reservation.placed_on,
         eviction=eviction_answer(stored, seen, grace_s),
@@ -63,6 +63,16 @@ def old_pod(stored: StoredJob, seen: SeenCluster) -> OldPod:
         return OldPod.GONE
     is_newer = seen.reported_s.get(node, 0.0) > stored.pod.reported_s
     return OldPod.GONE if is_newer and node in seen.fresh else OldPod.UNKNOWN
+
+
+def confirmed_pod(stored: StoredJob, seen: SeenCluster, grace_s: float) -> OldPod:
+    """Returns whether the pod runs. Where an eviction is withdrawn, only a report from after the end of one that began
+    just before its deadline shows that it does."""
+    pod, until_s = old_pod(stored, seen), stored.job.evict_by_s
+    if pod is not OldPod.RUNNING or stored.job.step is not MigrationStep.WITHDRAWING or until_s is None:
+        return pod
+    is_late = seen.reported_s.get(stored.job.node, 0.0) >= until_s + grace_s + KILL_S
+    return pod if is_late else OldPod.UNKNOWN
 
 
 def reservation_state(reservation: Reservation, now_s: float) -> ReservationState:
