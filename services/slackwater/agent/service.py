@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slackwater.agent.adapters.boot_id import read_boot_id
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.adapters.journal_file import LinesJournal
@@ -43,10 +44,12 @@ class AgentState:
     disk: DiskFiles = OS_FILES
 
 
-def state_in(folder: Path, lock: Lock | None = None, disk: DiskFiles = OS_FILES) -> AgentState:
-    """The state of an agent in files of a folder."""
+def state_in(
+    folder: Path, lock: Lock | None = None, disk: DiskFiles = OS_FILES, boot_id: str | None = None
+) -> AgentState:
+    """The state of an agent in files of a folder. `boot_id` None: that of the running kernel."""
     return AgentState(
-        LinesJournal(folder / "journal", disk),
+        LinesJournal(folder / "journal", disk, read_boot_id() if boot_id is None else boot_id),
         JsonLedger(folder / "evictions.json", disk),
         JsonIntents(folder / "intents.json", disk),
         lock,

@@ -100,9 +100,17 @@ class ColocationStore(Protocol):
         """Returns nodes with an offer that was due to change without events by `at_seconds` (since 1970)."""
         ...
 
-    async def published_generation(self, node: str) -> int:
-        """Returns the generation of the last published offer; 0 if it cannot be read."""
+    async def last_offer(self, node: str) -> LastOffer:
+        """Returns the last published offer, of which what cannot be read is left out."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class LastOffer:
+    """The generation of the last published offer of a node, and its time."""
+
+    generation: int = 0
+    offered_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

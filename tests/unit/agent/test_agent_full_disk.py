@@ -56,7 +56,7 @@ def world() -> World:
 
 def on_disk(world: World, folder: Path, disk: Disk) -> AgentService:
     platform = Platform(world.bus, world.clock, no_database, folder)
-    return build_agent(AgentSettings(), platform, world.driver, state_in(folder, disk=disk))
+    return build_agent(AgentSettings(), platform, world.driver, state_in(folder, disk=disk, boot_id="boot"))
 
 
 def test_a_line_that_did_not_fit_is_taken_back_and_those_after_it_are_whole(disk: Disk, tmp_path: Path) -> None:

@@ -214,3 +214,26 @@ def test_what_could_not_be_given_back_at_the_start_is_given_back_while_it_runs()
     second.perform(plan(dict.fromkeys(second.journal.knobs()), texts(driver, KNOBS[:1]), second.journal, {}))
     assert driver.limit("a") == "max"
     assert second.restore_all().exact
+
+
+def test_the_journal_of_an_earlier_boot_is_about_files_that_are_gone(tmp_path: Path) -> None:
+    driver = FakeDriver(FakeClock())
+    driver.add(pod("a"), limit="77")
+    path, knob = tmp_path / "journal", KNOBS[0]
+    before = Actuator(driver, LinesJournal(path, boot_id="first"))
+    before.recover()
+    before.perform(plan({knob: "max"}, {knob: "77"}, before.journal, {}))
+    before.file.close()
+    assert LinesJournal(path, boot_id="first").load().knobs() == (knob,)
+    assert LinesJournal(path).load().knobs() == (knob,), "an unknown boot is taken for the same"
+    after = Actuator(driver, LinesJournal(path, boot_id="second"))  # the file made anew holds max by default
+    assert after.recover().exact
+    assert driver.limit("a") == "max"
+    assert LinesJournal(path, boot_id="first").load().knobs() == ()
+
+
+def test_a_journal_of_a_version_without_boot_ids_is_restored(tmp_path: Path) -> None:
+    file = LinesJournal(tmp_path / "journal")
+    file.append([record("claim", KNOBS[0], "max"), record("write", KNOBS[0], "10")], sync=True)
+    file.close()
+    assert LinesJournal(tmp_path / "journal", boot_id="now").load().knobs() == (KNOBS[0],)

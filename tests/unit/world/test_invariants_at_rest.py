@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tests.world.invariants import Violation
-from tests.world.invariants.core.at_rest import NothingChanges, direction
+from tests.world.invariants.core.at_rest import NothingChanges, Swings, amount_in
 from tests.world.invariants.core.logs import NoDefectIsLogged
 from tests.world.machine.disk import Disk
 from tests.world.plan import Plan
@@ -60,16 +61,22 @@ def test_a_plan_settles_after_its_windows_and_its_restores(window: int, rise: in
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "sign"),
-    [
-        ("max 100000", "20000 100000", -1),
-        ("20000", "-1", 1),
-        ("oom_kill_disable 0", "oom_kill_disable 1", 1),
-        ("5", "5", 0),
-    ],
+    ("text", "amount"), [("max 100000", math.inf), ("20000 100000", 20000), ("-1", math.inf), ("oom_kill_disable 1", 1)]
 )
-def test_the_direction_of_a_value(before: str, after: str, sign: int) -> None:
-    assert direction(before, after) == sign
+def test_the_amount_of_a_file(text: str, amount: float) -> None:
+    assert amount_in(text) == amount
+
+
+def turns_of(*values: float) -> int:
+    swings = Swings()
+    return sum(swings.turns(value) for value in values)
+
+
+def test_a_swing_that_shrinks_comes_to_rest_and_one_that_does_not_is_counted() -> None:
+    assert turns_of(5890, 4000, 1926, 3907, 1893, 2892, 1900, 2400, 1900) == 2, "the first up and down have none before"
+    assert turns_of(5890, 1926, 5890, 1926, 5890, 1926) == 4
+    assert turns_of(math.inf, 1000, math.inf, 1000, math.inf) == 3
+    assert turns_of(1, 2, 2, 3, 3, 4) == 0
 
 
 def test_a_logged_error_is_found_unless_a_fault_explains_it() -> None:

@@ -72,7 +72,7 @@ class Station:
         """The agent for a new process, with the state that earlier ones left on the disk."""
         self._is_killed = False
         driver = MachineDriver(self.machine, POOL, opened=lambda: self.on_open(self))
-        state = state_in(FOLDER, MachineLock(self.machine), self.disk)
+        state = state_in(FOLDER, MachineLock(self.machine), self.disk, f"boot-{self.machine.boots}")
         self.service = build_agent(settings, platform, driver, state)
         return self.service
 

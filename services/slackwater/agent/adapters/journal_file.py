@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.durable import not_written, replace_synced, sync_directory, write_all
-from slackwater.agent.domain.journal import Journal, replay
+from slackwater.agent.domain.journal import Journal, boot_record, replay
 
 
 @dataclass(slots=True)
@@ -20,6 +20,8 @@ class LinesJournal:
 
     path: Path
     disk: DiskFiles = OS_FILES
+    boot_id: str = ""
+    """Of the kernel that runs; empty: unknown."""
     _descriptor: int | None = None
     _ends_torn: bool = False
     """Whether the torn line could not be cut off: the next record then begins a line of its own."""
@@ -32,7 +34,7 @@ class LinesJournal:
         whole, _, torn = raw.rpartition(b"\n")
         if torn:
             self._cut_off(len(raw) - len(torn))
-        return replay(_records(whole.splitlines()))
+        return replay(_records(whole.splitlines()), self.boot_id)
 
     def append(self, records: Sequence[Mapping[str, str]], *, sync: bool) -> None:
         content = b"\n" * self._ends_torn + b"".join(_line(record) for record in records)
@@ -53,7 +55,8 @@ class LinesJournal:
 
     def replace(self, journal: Journal) -> None:
         self.close()
-        replace_synced(self.path, b"".join(_line(record) for record in journal.records()), self.disk)
+        boot = [boot_record(self.boot_id)] if self.boot_id else []
+        replace_synced(self.path, b"".join(_line(record) for record in (*boot, *journal.records())), self.disk)
         self._ends_torn = False
 
     def close(self) -> None:
@@ -80,10 +83,11 @@ class LinesJournal:
             self._ends_torn = True
 
 
-def claims_in(path: Path) -> int:
-    """How many knobs the journal holds claims on. Only reads: for looking at an instance that is not ours to touch."""
+def claims_in(path: Path, boot_id: str = "") -> int:
+    """How many knobs the journal holds claims on in this boot. Only reads: for looking at an instance that is not ours
+    to touch."""
     try:
-        return len(replay(_records(path.read_bytes().splitlines())))
+        return len(replay(_records(path.read_bytes().splitlines()), boot_id))
     except OSError:
         return 0
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from slackwater.agent.domain.knobs import Knob
 
 Record = Mapping[str, str]
-"""One journal line: `op` is claim, write, release; `path`, `field` name the knob; `text` the previous or new value."""
+"""One journal line: `op` is claim, write, release; `path`, `field` name the knob; `text` the previous or new value.
+`boot` is the first line: `text` is the boot ID of the kernel whose files the others are about."""
 
 
 @dataclass(slots=True)
@@ -78,9 +79,20 @@ def record(op: str, knob: Knob, text: str = "") -> Record:
     return {"op": op, "path": knob.path, "field": knob.field, "text": text}
 
 
-def replay(records: Iterable[Record]) -> Journal:
-    """The journal that these records leave."""
+def boot_record(boot_id: str) -> Record:
+    """The first line of a journal."""
+    return {"op": "boot", "path": "", "field": "", "text": boot_id}
+
+
+def replay(records: Iterable[Record], boot_id: str = "") -> Journal:
+    """The journal that these records leave in this boot; where either boot is unknown, it is taken for the same.
+
+    No file of an earlier boot exists any more. One that was made anew at the same path may hold by chance what the
+    agent wrote into the old one, and would get the text from before that.
+    """
     journal = Journal()
     for line in records:
+        if line["op"] == "boot" and boot_id and line["text"] != boot_id:
+            return Journal()
         journal.apply(line)
     return journal

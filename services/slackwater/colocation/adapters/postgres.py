@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from math import ceil
 
 from sqlalchemy import text
 
 from slackwater.colocation.adapters.node_rows import KeyedColocationStore
 from slackwater.colocation.adapters.states import NODE_STATES
+from slackwater.colocation.ports import LastOffer
 from slackwater.model.quantities import Resources
 from slackwater.offers.node import NodeState, PoolTotals
+
+LAST_YEAR = 9999
+"""A time in it could have no later one."""
 
 
 def _number(path: str) -> str:
@@ -36,9 +41,10 @@ FROM (
     FROM nodes WHERE node <> ALL(CAST(:without AS text[]))
 ) known GROUP BY pool ORDER BY pool
 """)  # noqa: S608 - constants
-_TOLD_GENERATION = text(
-    f"SELECT CAST(coalesce({_number('{generation}')}, 0) AS bigint) AS generation FROM nodes WHERE node = :node"  # noqa: S608 - constants
-)
+_LAST_OFFER = text(f"""
+SELECT CAST(coalesce({_number("{generation}")}, 0) AS bigint) AS generation, facts#>>'{{told_by,at}}' AS offered_at
+FROM nodes WHERE node = :node
+""")  # noqa: S608 - constants
 _AGEING = text("SELECT node FROM nodes WHERE offers AND due_at < :at ORDER BY node")
 _AT_REST = text("SELECT node FROM nodes WHERE NOT (offers AND due_at < :at) ORDER BY node")
 
@@ -75,7 +81,16 @@ class PostgresColocationStore(KeyedColocationStore):
         async with self._database.unit_of_work() as unit:
             return list((await unit.keyed(NODE_STATES, self._quarantine).read(nodes)).values())
 
-    async def published_generation(self, node: str) -> int:
+    async def last_offer(self, node: str) -> LastOffer:
         async with self._database.unit_of_work() as unit:
-            row = (await unit.connection.execute(_TOLD_GENERATION, {"node": node})).first()
-            return 0 if row is None else int(row.generation)
+            row = (await unit.connection.execute(_LAST_OFFER, {"node": node})).first()
+            return LastOffer() if row is None else LastOffer(int(row.generation), _time(row.offered_at))
+
+
+def _time(text_of_it: str | None) -> datetime | None:
+    """The time, if a state that is in quarantine has a readable one."""
+    try:
+        at = datetime.fromisoformat(text_of_it or "")
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None and at.year < LAST_YEAR else None

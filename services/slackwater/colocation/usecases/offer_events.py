@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from slackwater.colocation.ports import FollowedStrategy
@@ -19,6 +19,16 @@ from slackwater.telemetry.spans import trace_id_of
 
 SOURCE = "colocation"
 _IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
+_NEXT = timedelta(microseconds=1)
+
+
+def offered_after(last: datetime | None, now: datetime) -> datetime:
+    """Returns the time of an offer: now, or just after the last offer of the node.
+
+    Consumers keep the newest offer of a node by its time, and a clock that was ahead and is set back must not make them
+    keep a larger one.
+    """
+    return now if last is None else max(now, last + _NEXT)
 
 
 def offer_events(
@@ -30,8 +40,10 @@ def offer_events(
     now: datetime,
     trigger: Event[Any] | None,
     because: Reason | None = None,
+    *,
+    offered_at: datetime,
 ) -> list[Event[Any]]:
-    """Returns the events. `after` has the generation of the new offer."""
+    """Returns the events. `after` has the generation of the new offer, which is `offered_at` (offered_after)."""
     cause = trigger.id if trigger else now.isoformat()
 
     def identity(subject: str) -> str:
@@ -45,7 +57,7 @@ def offer_events(
     status = after.status
     offered = ResourcesOffered(
         node=after.node,
-        offered_at=now,
+        offered_at=offered_at,
         generation=after.generation,
         batch=after.batch,
         degraded=after.degraded,

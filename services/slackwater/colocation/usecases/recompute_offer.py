@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from slackwater.colocation.ports import ColocationStore, ColocationTransaction, FollowedStrategy, Strategies
-from slackwater.colocation.usecases.offer_events import offer_events
+from slackwater.colocation.usecases.offer_events import offer_events, offered_after
 from slackwater.colocation.usecases.strategy_problems import note_followed
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import Event
@@ -200,8 +200,9 @@ def recompute(
     if is_same_offer(state, after, followed.sources) and not tell_anew:
         return after if state.strategies else replace(after, strategies=followed.sources), []
     published = replace(after, generation=state.generation + 1, strategies=followed.sources)
-    events = offer_events(state, published, snapshot, followed, offer, now, trigger, because)
-    return replace(published, told_by=InputSource(events[-1].id, now)), events
+    offered_at = offered_after(None if state.told_by is None else state.told_by.at, now)
+    events = offer_events(state, published, snapshot, followed, offer, now, trigger, because, offered_at=offered_at)
+    return replace(published, told_by=InputSource(events[-1].id, offered_at)), events
 
 
 def is_same_offer(before: NodeState, after: NodeState, sources: tuple[str, ...]) -> bool:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from slackwater.colocation.usecases.node_updates import apply_description, apply_liveness, apply_peaks
-from slackwater.colocation.usecases.offer_events import SOURCE
+from slackwater.colocation.usecases.offer_events import SOURCE, offered_after
 from slackwater.colocation.usecases.recompute_offer import STATES, Offering, decide_anew
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Input, Replay
@@ -46,12 +46,12 @@ async def withdraw_offer(offering: Offering, item: Item) -> None:
     if item.table != STATES or not item.node:
         return
     now = offering.clock.now()
-    generation = await offering.store.published_generation(item.node) + 1
+    last = await offering.store.last_offer(item.node)
     records = [_record(item, subject, unit, now) for subject, unit in SUBJECTS.items()]
     offered = ResourcesOffered(
         node=item.node,
-        offered_at=now,
-        generation=generation,
+        offered_at=offered_after(last.offered_at, now),
+        generation=last.generation + 1,
         batch=Resources(),
         degraded=DEGRADED,
         decision_ids={record.subject: record.id for record in records},
@@ -92,8 +92,9 @@ async def restore_offer(offering: Offering, latest: Latest, item: Item) -> None:
 
 
 def _after_withdrawal(state: NodeState) -> NodeState:
-    """Counts the generation of the withdrawal, which the row does not contain."""
-    return replace(state, generation=state.generation + 1)
+    """Counts the generation of the withdrawal and its time, which the row does not contain."""
+    told_by = state.told_by and replace(state.told_by, at=offered_after(state.told_by.at, state.told_by.at))
+    return replace(state, generation=state.generation + 1, told_by=told_by)
 
 
 def _record(item: Item, subject: str, unit: str, now: datetime) -> DecisionRecord:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from tests.world.invariants import Invariant, Violation
@@ -15,6 +16,10 @@ from tests.world.world import World
 REST = "rest"
 MOST_TURNS = 1
 """Of a file at rest: what the last surge still causes."""
+SHRINKS = 0.7
+"""Damping halves the rises of limits; a swing that shrinks to this much or less each time ends soon."""
+KEPT = 3
+"""Extremes that the next two turns are compared with."""
 MOST_WAITING = 20
 """Messages that may be on their way at any moment of an idle fleet."""
 
@@ -40,20 +45,37 @@ class NothingGrows(Invariant):
                 raise Violation(f"{name} holds {waiting} messages; {before} at the begin of the rest")
 
 
-def direction(before: str, after: str) -> int:
-    """Returns 1 if a file's value rises, -1 if it falls, 0 if it stays. `max` is above every number."""
-    first, second = amount_in(before), amount_in(after)
-    return (second > first) - (second < first)
-
-
 def amount_in(text: str) -> float:
     """The first number of a file's text, which a key may precede. `max` and -1 are infinite."""
     word = next((word for word in text.split() if not word.replace("_", "").isalpha() or word == "max"), "0")
     return math.inf if word in ("max", "-1") else float(word)
 
 
+@dataclass(slots=True)
+class Swings:
+    """How far a file's value went each time before it turned."""
+
+    extremes: list[float] = field(default_factory=list)
+    """The value at first, at each turn, and now."""
+
+    def turns(self, value: float) -> bool:
+        """Adds a value. Returns whether it turned, unless what it went before the turn is at most SHRINKS of what it
+        last went that way: a damped swing that comes to rest."""
+        one = self.extremes
+        if not one or value == one[-1]:
+            self.extremes = one or [value]
+            return False
+        if len(one) == 1 or (one[-1] > one[-2]) is (value > one[-1]):
+            self.extremes = [*one[: max(1, len(one) - 1)], value]
+            return False
+        own, former = (abs(one[-1 - n] - one[-2 - n]) if len(one) >= n + 2 else 0.0 for n in (0, 2))
+        self.extremes = [*one[-KEPT:], value]
+        return own == math.inf or own > SHRINKS * former
+
+
 class NothingChanges(Invariant):
-    """With constant load no limit goes up and down: at rest a file's value turns at most MOST_TURNS times."""
+    """With constant load no limit goes up and down: at rest a file's value turns at most MOST_TURNS times, not counting
+    turns of a swing that gets smaller."""
 
     NAME = "nothing changes at rest"
     KINDS: ClassVar = (Kind.PHASE, Kind.KNOB_WRITTEN)
@@ -61,17 +83,19 @@ class NothingChanges(Invariant):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._rests = False
-        self._moves: dict[str, list[int]] = {}
+        self._swings: dict[str, Swings] = {}
+        self._turns: Counter[str] = Counter()
 
     def on_step(self, step: Step) -> None:
         if step.kind is Kind.PHASE:
             self._rests = step.subject == REST and has_settled(self.world.plan)
-        elif self._rests:
-            moves = self._moves.setdefault(step.subject, [])
-            moves.append(direction(str(step.detail["before"]), str(step.detail["after"])))
-            turns = sum(one * other < 0 for one, other in pairwise(moves))
-            if turns > MOST_TURNS:
-                raise Violation(f"{step.subject} turned {turns} times with constant load")
+            return
+        swings = self._swings.setdefault(step.subject, Swings())
+        turns = [swings.turns(amount_in(str(step.detail[text]))) for text in ("before", "after")]
+        if self._rests and turns[-1]:
+            self._turns[step.subject] += 1
+            if self._turns[step.subject] > MOST_TURNS:
+                raise Violation(f"{step.subject} turned {self._turns[step.subject]} times with constant load")
 
 
 class EverythingRuns(Invariant):
