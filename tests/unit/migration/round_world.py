@@ -49,6 +49,8 @@ class RoundWorldState:
     said: dict[str, EvictionSaid] = field(default_factory=dict)
     leaves: dict[str, LeaveSaid] = field(default_factory=dict)
     evicted: list[str] = field(default_factory=list)
+    evicted_by: dict[str, str] = field(default_factory=dict)
+    """By pod, the id of the job."""
     declared: dict[str, tuple[int, dict[str, tuple[str, float]]]] = field(default_factory=dict)
     """By node: generation, and by eviction id the pod and the deadline. What the broker holds."""
     started: int = 0
@@ -91,6 +93,7 @@ class RoundWorldState:
                 if self.now_s >= over_s:
                     del agent.ending[id_], agent.pods[uid]
                     self.evicted.append(uid)
+                    self.evicted_by[uid] = id_.rpartition("-")[0]
                     self._answer(node, id_, EvictionOutcome.TERMINATED)
 
     def _answer(self, node: str, id_: str, outcome: EvictionOutcome) -> None:
@@ -147,4 +150,5 @@ class RoundWorldState:
         return [
             room_of(PlacementNode(name, {"cpu": CPU, PODS: 100}), self._pods_on(name) or (), reservations, {"cpu": 1.0})
             for name in NODES
+            if self._pods_on(name) is not None
         ]

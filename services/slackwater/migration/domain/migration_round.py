@@ -19,7 +19,7 @@ from slackwater.migration.domain.eviction_documents import (
 )
 from slackwater.migration.domain.eviction_leave import LeaveAsked, is_ready, leave_asked, with_answer
 from slackwater.migration.domain.job_intake import intake
-from slackwater.migration.domain.move_views import reservation_name, view_of_move
+from slackwater.migration.domain.move_views import claimed_pods, reservation_name, view_of_move
 from slackwater.migration.domain.reservation_round import AskedReservation, PodsOf, Rooms, reservations_after
 from slackwater.migration.domain.sightings import SeenCluster
 from slackwater.migration.domain.stored_jobs import (
@@ -117,17 +117,19 @@ def _settled(
 ) -> MigrationLedger:
     """Every live job after the transitions that are possible now, one job after the other: none takes the replacement
     of another."""
+    jobs, claimed = dict(ledger.jobs), claimed_pods(ledger)
     for stored in ledger.live():
-        view = view_of_move(stored, ledger, seen, grace_s, now_s)
+        view = view_of_move(stored, ledger.reservations, claimed, seen, grace_s, now_s)
         after = stored
         for following in settle(stored.job, view, now_s):
             job = _with_refusals(following, stored, ledger)
             if job.step is not after.job.step:
                 steps.append(JobStep(stored.name, after.job, job, view))
             after = _with_job(after, job, now_s)
-        if after is not stored:
-            ledger = replace(ledger, jobs={**ledger.jobs, stored.name: after})
-    return ledger
+        jobs[stored.name] = after
+        if after.job.replacement:
+            claimed[after.job.replacement] = after.job.id
+    return replace(ledger, jobs=jobs)
 
 
 def _with_refusals(job: MigrationJob, stored: StoredJob, ledger: MigrationLedger) -> MigrationJob:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Final
 from zlib import crc32
 
 from slackwater.migration.domain.sightings import SeenCluster
-from slackwater.migration.domain.stored_jobs import MigrationLedger, StoredJob
+from slackwater.migration.domain.stored_jobs import MigrationLedger, StoredJob, StoredReservation
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.podmigration.jobs import MigrationMode, MigrationStep
 from slackwater.podmigration.lifecycle import EvictionAnswer, MoveView, OldPod, Replacement, ReservationState
@@ -32,12 +32,17 @@ _RESERVATIONS: Final = {
 
 
 def view_of_move(
-    stored: StoredJob, ledger: MigrationLedger, seen: SeenCluster, grace_s: float, now_s: float
+    stored: StoredJob,
+    reservations: Mapping[str, StoredReservation],
+    claimed: Mapping[str, str],
+    seen: SeenCluster,
+    grace_s: float,
+    now_s: float,
 ) -> MoveView:
-    """Returns what is seen of a move."""
-    kept = ledger.reservations.get(reservation_name(stored))
+    """Returns what is seen of a move. `claimed`: as `claimed_pods` returns it."""
+    kept = reservations.get(reservation_name(stored))
     reservation = None if kept is None else kept.reservation
-    uid = replacement_of(stored, reservation, seen, claimed_by_others(stored, ledger))
+    uid = replacement_of(stored, reservation, seen, claimed)
     return MoveView(
         pod=confirmed_pod(stored, seen, grace_s),
         reservation=ReservationState.ABSENT if reservation is None else reservation_state(reservation, now_s),
@@ -111,17 +116,13 @@ def eviction_answer(stored: StoredJob, seen: SeenCluster, grace_s: float) -> Evi
     )
 
 
-def claimed_by_others(stored: StoredJob, ledger: MigrationLedger) -> frozenset[str]:
-    """Returns the pods that are replacements of other moves: none stands in for two."""
-    return frozenset(
-        other.job.replacement
-        for other in ledger.jobs.values()
-        if other.job.replacement and other.job.id != stored.job.id
-    )
+def claimed_pods(ledger: MigrationLedger) -> dict[str, str]:
+    """Returns the pods that are replacements, with the ids of their jobs: none stands in for two."""
+    return {stored.job.replacement: stored.job.id for stored in ledger.jobs.values() if stored.job.replacement}
 
 
 def replacement_of(
-    stored: StoredJob, reservation: Reservation | None, seen: SeenCluster, claimed: Collection[str]
+    stored: StoredJob, reservation: Reservation | None, seen: SeenCluster, claimed: Mapping[str, str]
 ) -> str:
     """Returns the uid of the pod in place of the old one: the owner of its reservation, or else the first of its
     workload that started after the eviction was declared. Empty: none is seen."""
@@ -134,7 +135,7 @@ def replacement_of(
     return min(candidates(stored, seen, claimed), default=(0.0, ""))[1]
 
 
-def candidates(stored: StoredJob, seen: SeenCluster, claimed: Collection[str]) -> list[tuple[float, str]]:
+def candidates(stored: StoredJob, seen: SeenCluster, claimed: Mapping[str, str]) -> list[tuple[float, str]]:
     """Returns start and uid of the pods of the workload that may be the replacement."""
     if stored.evicting_s is None or not stored.pod.workload:
         return []
@@ -143,7 +144,8 @@ def candidates(stored: StoredJob, seen: SeenCluster, claimed: Collection[str]) -
         pod = seen.pods[uid].pod
         started_s = pod.started_at.timestamp()
         is_new = started_s >= stored.evicting_s - CLOCKS_S and pod.namespace == stored.pod.namespace
-        if uid != stored.job.pod and uid not in claimed and is_new:
+        is_free = claimed.get(uid, stored.job.id) == stored.job.id
+        if uid != stored.job.pod and is_free and is_new:
             found.append((started_s, uid))
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from slackwater.descheduling.placement import PlacedPod
-from slackwater.migration.domain.move_views import candidates, claimed_by_others, reservation_name
+from slackwater.migration.domain.move_views import candidates, claimed_pods, reservation_name
 from slackwater.migration.domain.node_rooms import expected_peak, yields
 from slackwater.migration.domain.sightings import SeenCluster
 from slackwater.migration.domain.stored_jobs import MigrationLedger, StoredJob, StoredReservation
@@ -55,7 +55,8 @@ def reservations_after(
     kept = _wanted(ledger, asked, gone, now_s)
     kept = {name: _advanced(stored, rooms, pods_of, known_nodes, kept, now_s) for name, stored in kept.items()}
     kept = _placed(kept, rooms, now_s)
-    return {name: _bound(stored, ledger, seen, pods_of, now_s) for name, stored in kept.items()}
+    claimed = claimed_pods(ledger) if kept else {}
+    return {name: _bound(stored, ledger, claimed, seen, pods_of, now_s) for name, stored in kept.items()}
 
 
 def reservation_for(stored: StoredJob, now_s: float) -> StoredReservation:
@@ -167,7 +168,12 @@ def _find(index: RoomIndex, reservation: Reservation, prefers: str) -> Reservati
 
 
 def _bound(
-    stored: StoredReservation, ledger: MigrationLedger, seen: SeenCluster, pods_of: PodsOf, now_s: float
+    stored: StoredReservation,
+    ledger: MigrationLedger,
+    claimed: Mapping[str, str],
+    seen: SeenCluster,
+    pods_of: PodsOf,
+    now_s: float,
 ) -> StoredReservation:
     reservation = stored.reservation
     if reservation.phase is not ReservationPhase.AVAILABLE:
@@ -176,7 +182,6 @@ def _bound(
         job = ledger.jobs[stored.job]
         if job.job.step is not MigrationStep.REPLACING:
             return stored  # a pod that scales out does not take what a move is about to need
-        claimed = claimed_by_others(job, ledger)
         uids = {uid for _, uid in candidates(job, seen, claimed) if seen.pods[uid].node == reservation.placed_on}
         found = [pod for pod in pods_of(reservation.placed_on) or () if pod.uid in uids]
     else:
