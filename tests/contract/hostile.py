@@ -120,6 +120,9 @@ SPECS: Mapping[str, Mapping[str, Any]] = {
         "intervalSeconds": 60, "dryRun": True, "rollout": {"namespaces": ["web"], "nodePercent": 10},
         "lowNodeLoad": {"nodePools": [{"name": "all", "lowThresholds": {"cpu": 45}, "highThresholds": {"cpu": 75}}]},
     },
+    "podmigrationjobs": {"podRef": {"namespace": "web", "name": "web-0"}, "mode": "ReservationFirst", "ttl": "10m"},
+    "reservations": {"resources": {"cpu": "2", "memory": "4Gi"}, "owners": [{"workload": "web/web"}], "ttl": "1h"},
+    "arbitrationargs": {"interval": "10s", "maxMigratingPerNode": 1, "skipEvictionGates": ["ExpectedReplicas"]},
 }  # fmt: skip
 """A valid document of each kind, by the name of its routes."""
 KINDS = {
@@ -128,6 +131,7 @@ KINDS = {
     "clustercolocationprofiles": "ClusterColocationProfile",
     "elasticquotas": "ElasticQuota", "quotaprofiles": "QuotaProfile",
     "deschedulerprofiles": "DeschedulerProfile",
+    "podmigrationjobs": "PodMigrationJob", "reservations": "Reservation", "arbitrationargs": "ArbitrationArgs",
 }  # fmt: skip
 
 

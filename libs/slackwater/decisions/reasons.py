@@ -25,6 +25,8 @@ class DecisionKind(StrEnum):
     """Whether a claim on a quota is admitted, waits, is refused or has to end."""
     DESCHEDULE = "deschedule"
     """Which pods a profile proposes to move."""
+    MIGRATION = "migration"
+    """Whether the move of a pod is admitted or held, and each of its steps."""
 
 
 class Mode(StrEnum):
@@ -100,6 +102,13 @@ class Reason(StrEnum):
     DESCHEDULE_DRY_RUN = "deschedule_dry_run"
     DESCHEDULE_NOTHING = "deschedule_nothing"
     DESCHEDULE_LOOPING = "deschedule_looping"
+    MIGRATION_ADMITTED = "migration_admitted"
+    MIGRATION_HELD = "migration_held"
+    MIGRATION_REFUSED = "migration_refused"
+    MIGRATION_STEPPED = "migration_stepped"
+    MIGRATION_SUCCEEDED = "migration_succeeded"
+    MIGRATION_FAILED = "migration_failed"
+    MIGRATION_ABORTED = "migration_aborted"
 
 
 ONLY_TOLD = frozenset(

@@ -39,7 +39,7 @@ class DecisionRecorded(Payload):
     STREAM: ClassVar[str] = "DECISIONS"
     FROM_AGENT: ClassVar[bool] = True
     ALSO_FROM: ClassVar[frozenset[str]] = frozenset(
-        {"prediction", "colocation", "ensurance", "kubernetes", "quota", "descheduler"}
+        {"prediction", "colocation", "descheduler", "ensurance", "kubernetes", "migration", "quota"}
     )
 
     record: DecisionRecord

@@ -253,6 +253,24 @@ _CODES = (
         "Name another tree, or change the profile in `detail`.",
     ),
     ProblemCode(
+        "migration_exists",
+        409,
+        "Another job has this name, or a job would get another pod or mode.",
+        "Choose another name; a job keeps its pod and its mode for life.",
+    ),
+    ProblemCode(
+        "reservation_exists",
+        409,
+        "The reservation of a move has this name.",
+        "Choose another name.",
+    ),
+    ProblemCode(
+        "reservation_of_a_move",
+        409,
+        "The reservation belongs to a move.",
+        "Delete the PodMigrationJob in its status: that releases it.",
+    ),
+    ProblemCode(
         "already_replayed",
         409,
         "The dead letter was or is being replayed.",

@@ -109,7 +109,7 @@ class ClusterState:
                 return CycleTrigger.CORDON if data.closed != was_closed else None
             case ResourcesOffered():
                 return CycleTrigger.COLLAPSED_OFFER if self._is_collapsed(data) else None
-            case ReclaimRequested():
+            case ReclaimRequested(by_intent=False):  # of a quota; moves ask for leave by the same event
                 return CycleTrigger.QUOTA_RECLAIM
         return None
 
