@@ -116,6 +116,13 @@ SPECS: Mapping[str, Mapping[str, Any]] = {
     },
     "elasticquotas": {"min": {"cpu": "4"}, "max": {"cpu": 16, "memory": "32Gi"}, "queuePolicy": "StrictFIFO"},
     "quotaprofiles": {"resourcePercent": 90},
+    "deschedulerprofiles": {
+        "intervalSeconds": 60, "dryRun": True, "rollout": {"namespaces": ["web"], "nodePercent": 10},
+        "lowNodeLoad": {"nodePools": [{"name": "all", "lowThresholds": {"cpu": 45}, "highThresholds": {"cpu": 75}}]},
+    },
+    "podmigrationjobs": {"podRef": {"namespace": "web", "name": "web-0"}, "mode": "ReservationFirst", "ttl": "10m"},
+    "reservations": {"resources": {"cpu": "2", "memory": "4Gi"}, "owners": [{"workload": "web/web"}], "ttl": "1h"},
+    "arbitrationargs": {"interval": "10s", "maxMigratingPerNode": 1, "skipEvictionGates": ["ExpectedReplicas"]},
 }  # fmt: skip
 """A valid document of each kind, by the name of its routes."""
 KINDS = {
@@ -123,6 +130,8 @@ KINDS = {
     "podqos": "PodQOS", "avoidanceactions": "AvoidanceAction", "autonomies": "Autonomy",
     "clustercolocationprofiles": "ClusterColocationProfile",
     "elasticquotas": "ElasticQuota", "quotaprofiles": "QuotaProfile",
+    "deschedulerprofiles": "DeschedulerProfile",
+    "podmigrationjobs": "PodMigrationJob", "reservations": "Reservation", "arbitrationargs": "ArbitrationArgs",
 }  # fmt: skip
 
 

@@ -76,6 +76,13 @@ GUARDS: Mapping[str, Mapping[str, Any]] = {
     },
     "/v1/elasticquotas": {"kind": "ElasticQuota", "spec": {"max": {"cpu": 4}}},
     "/v1/quotaprofiles": {"kind": "QuotaProfile", "spec": {"resourcePercent": 90}},
+    "/v1/deschedulerprofiles": {"kind": "DeschedulerProfile", "spec": {"dryRun": True}},
+    "/v1/podmigrationjobs": {"kind": "PodMigrationJob", "spec": {"podRef": {"namespace": "web", "name": "web-0"}}},
+    "/v1/reservations": {
+        "kind": "Reservation",
+        "spec": {"resources": {"cpu": 1}, "owners": [{"workload": "web/web"}]},
+    },
+    "/v1/arbitrationargs": {"kind": "ArbitrationArgs", "spec": {"interval": "10s"}},
 }
 """A document of each kind that is put by name."""
 
@@ -98,6 +105,10 @@ CHANGED: Mapping[str, Mapping[str, Any]] = {
     "/v1/clustercolocationprofiles": {"tier": "mid"},
     "/v1/elasticquotas": {"max": {"cpu": 5}},
     "/v1/quotaprofiles": {"resourcePercent": 80},
+    "/v1/deschedulerprofiles": {"intervalSeconds": 60},
+    "/v1/podmigrationjobs": {"paused": True},
+    "/v1/reservations": {"allocateOnce": False},
+    "/v1/arbitrationargs": {"interval": "20s"},
 }
 
 

@@ -35,7 +35,8 @@ class Writer:
 
 
 ENSURANCE: Final = Writer("ensurance", frozenset(ControlField))
-WRITERS: Final = (ENSURANCE,)
+MIGRATION: Final = Writer("migration", frozenset({ControlField.EVICTIONS}))
+WRITERS: Final = (ENSURANCE, MIGRATION)
 """Every writer of this version. A new one is added here."""
 
 

@@ -62,14 +62,18 @@ class ChangeResources(Generic[R, V]):
         """Every document that can be shown, the parent first, then by name. Raises Unavailable."""
         rows = sorted(await self._store.read_all(), key=lambda row: (row.name != self.kind.parent, row.name))
         found = [self._shown(row) for row in rows if row.document is not None]
-        return await self._with_status([document for document in found if document is not None])
+        shown = await self._with_status([document for document in found if document is not None])
+        return [*shown, *(await self.hooks.made())]
 
     async def read(self, name: str) -> R:
         """As it is stored, whichever replica has changed it. Raises NotFound, Unavailable, InvalidInput if it cannot be
         read."""
         row = row_of(await self._store.read_all(), name)
         if row.document is None:
-            raise self._not_found(name)
+            made = next((document for document in await self.hooks.made() if document.name == name), None)
+            if made is None:
+                raise self._not_found(name)
+            return made
         shown = self._shown(row)
         return (await self._with_status([read_row(self.kind, row) if shown is None else shown]))[0]
 
@@ -77,6 +81,8 @@ class ChangeResources(Generic[R, V]):
         """The stored generation, whether the document can be read or not. Raises NotFound, Unavailable."""
         row = row_of(await self._store.read_all(), name)
         if row.document is None:
+            if any(document.name == name for document in await self.hooks.made()):
+                return 0
             raise self._not_found(name)
         return row.generation
 
@@ -126,12 +132,21 @@ class ChangeResources(Generic[R, V]):
         return [Change(document, each.before, warning=warning) for document, each in zip(shown, staged, strict=True)]
 
     async def delete(self, name: str, *, by: str = "", generation: int = 0, dry_run: bool = False) -> Change[R, V]:
-        """Delete a document. Raises NotFound, and Conflict for the parent or another generation than the stored one (0:
-        any).
+        """Delete a document, or withdraw one that the service made. Raises NotFound, and Conflict for the parent or
+        another generation than the stored one (0: any).
 
         The parent is always there. Where a cluster is the source of documents its resource may go: then the parent is
         what the settings make again. Raises InvalidInput if another document could not be used with it.
         """
+        try:
+            return await self._delete_stored(name, by, generation, dry_run=dry_run)
+        except NotFound:
+            made = await self.hooks.withdraw(name, dry_run=dry_run)
+            if made is None:
+                raise
+            return Change(None, made.document())
+
+    async def _delete_stored(self, name: str, by: str, generation: int, *, dry_run: bool) -> Change[R, V]:
         prepared = await self.hooks.prepare()
         async with self._store.changing() as transaction:
             rows = await transaction.read_all()

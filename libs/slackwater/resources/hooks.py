@@ -98,3 +98,12 @@ class Hooks(Generic[R, V]):
     async def preview(self, now: InForce[R, V], would: InForce[R, V], arguments: Any) -> Any:
         """What the kind's preview shows of a change that is only tried; None: nothing. Raises Unavailable."""
         return None
+
+    async def made(self) -> Sequence[R]:
+        """Documents that the service made by itself and that are not stored, with their status: shown beside the
+        others. Raises Unavailable."""
+        return ()
+
+    async def withdraw(self, name: str, *, dry_run: bool) -> R | None:
+        """Delete a document of `made`; returns it, None where none has this name. Raises Unavailable."""
+        return None

@@ -253,6 +253,24 @@ _CODES = (
         "Name another tree, or change the profile in `detail`.",
     ),
     ProblemCode(
+        "migration_exists",
+        409,
+        "Another job has this name, or a job would get another pod or mode.",
+        "Choose another name; a job keeps its pod and its mode for life.",
+    ),
+    ProblemCode(
+        "reservation_exists",
+        409,
+        "The reservation of a move has this name.",
+        "Choose another name.",
+    ),
+    ProblemCode(
+        "reservation_of_a_move",
+        409,
+        "The reservation belongs to a move.",
+        "Delete the PodMigrationJob in its status: that releases it.",
+    ),
+    ProblemCode(
         "already_replayed",
         409,
         "The dead letter was or is being replayed.",
@@ -359,6 +377,12 @@ _CODES = (
         500,
         "The prediction service cannot load an installed model.",
         "Repair its installation, or choose another model.",
+    ),
+    ProblemCode(
+        "deschedule_plugin_unusable",
+        500,
+        "A plugin of descheduling that a distribution installs cannot be used.",
+        "Mend or uninstall the one in `detail`.",
     ),
     ProblemCode(
         "predictor_twice",

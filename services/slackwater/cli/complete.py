@@ -28,9 +28,9 @@ def complete_name(context: typer.Context, begun: str) -> list[str]:
 
 
 def complete_subject(begun: str) -> list[str]:
-    """What `why` explains: `node/NAME`, `pod/NAME`, `decision/ID`, `quota/NAME` or `claim/ID`."""
+    """What `why` explains: `node/NAME`, `pod/NAME`, `decision/ID`, `quota/NAME`, `claim/ID` or `migration/NAME`."""
     noun, slash, _ = begun.partition("/")
-    nouns = ("node", "pod", "decision", "quota", "claim")
+    nouns = ("node", "pod", "decision", "quota", "claim", "migration")
     if slash:
         return complete_noun(begun) if noun in nouns else []
     return [f"{each}/" for each in nouns if each.startswith(begun)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
@@ -44,6 +45,7 @@ _NOUNS = {
     **dict.fromkeys(("decision", "decisions", "dec"), "decision"),
     **dict.fromkeys(("quota", "quotas", "elasticquota", "eq"), "quota"),
     **dict.fromkeys(("claim", "claims"), "claim"),
+    **dict.fromkeys(("migration", "migrations", "podmigrationjob", "pmj"), "migration"),
 }
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -52,7 +54,7 @@ def command(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="node/NAME|pod/NAME|decision/ID|quota/NAME|claim/ID",
+            metavar="node/NAME|pod/NAME|decision/ID|quota/NAME|claim/ID|migration/NAME",
             help="what to explain; a pod by name or uid",
             autocompletion=complete_subject,
         ),
@@ -75,7 +77,7 @@ def command(
     ] = None,
 ) -> None:
     """Explain a number of a node, the decisions about a pod, a decision and its effect, the runtime of a quota, or what
-    was decided about a claim.
+    was decided about a claim or the move of a pod.
 
     Examples: `slackwater why node/edge-7 batch-cpu --at -5m`, `slackwater why pod/encode-video-1`,
     `slackwater why decision/0198c2d4-…`
@@ -96,6 +98,10 @@ def command(
             print_object(answer, output)
         elif noun == "pod":
             print_pod(_console(), answer, at)
+        elif noun == "migration":
+            from slackwater.cli.migration_columns import move_why_lines
+
+            print("\n".join(move_why_lines(answer)))
         elif noun in ("quota", "claim"):
             from slackwater.cli.quota_columns import claim_why_lines, why_lines
 
@@ -117,13 +123,15 @@ def _read(reader: Reader, noun: str, name: str, options: Mapping[str, str | None
             return reader.get(f"/v1/quotas/{path}/why", {"at": at})
         case "claim":
             return claim_decision(reader, name, at)
+        case "migration":
+            return move_decisions(reader, name, at)
     return reader.get(f"/v1/decisions/{path}/chain")
 
 
 def _asked(target: str) -> tuple[str, str]:
     noun, slash, name = target.partition("/")
     if not slash or not name or noun not in _NOUNS:
-        allowed = "node/NAME, pod/NAME, decision/ID, quota/NAME or claim/ID"
+        allowed = "node/NAME, pod/NAME, decision/ID, quota/NAME, claim/ID or migration/NAME"
         raise InvalidInput(f"{target!r} cannot be explained; allowed: {allowed}")
     return _NOUNS[noun], name
 
@@ -131,12 +139,28 @@ def _asked(target: str) -> tuple[str, str]:
 def claim_decision(reader: Reader, claim: str, at: str | None) -> Any:
     """The newest decision about a claim, or the one that was the newest at a time, and all before it. Raises
     NotFound."""
-    params = {"subject": claim, "kind": "claim", "until": at, "limit": 20}
-    items = reader.get("/v1/decisions", params)["items"]
-    if not items:
-        raise NotFound(f"no decision about claim {claim} is stored{'' if at is None else ' from before that time'}")
+    items = _decisions(reader, "claim", claim, at)
     record = reader.get(f"/v1/decisions/{quote(items[0]['id'], safe='')}")
     return {"record": record, "decisions": items}
+
+
+def move_decisions(reader: Reader, job: str, at: str | None) -> Any:
+    """The records of the last decisions about the move of a pod, the newest first, and where it is now (None: it was
+    dropped, or a past time is asked for). Raises NotFound."""
+    items = _decisions(reader, "migration", job, at)
+    now = None
+    if at is None:
+        with suppress(NotFound):
+            now = reader.get(f"/v1/podmigrationjobs/{quote(job, safe='')}").get("status")
+    return {"now": now, "records": [reader.get(f"/v1/decisions/{quote(item['id'], safe='')}") for item in items]}
+
+
+def _decisions(reader: Reader, kind: str, subject: str, at: str | None) -> Any:
+    params = {"subject": subject, "kind": kind, "until": at, "limit": 20}
+    items = reader.get("/v1/decisions", params)["items"]
+    if not items:
+        raise NotFound(f"no decision about {kind} {subject} is stored{'' if at is None else ' from before that time'}")
+    return items
 
 
 def _console() -> Console:

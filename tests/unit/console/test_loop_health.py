@@ -68,8 +68,10 @@ def test_every_service_is_shown_with_its_health() -> None:
     assert found == [
         ("colocation", "unknown"),
         ("console", "unwell"),
+        ("descheduler", "unknown"),
         ("ensurance", "pausing"),
         ("ingestion", "running"),
+        ("migration", "unknown"),
         ("prediction", "silent"),
         ("quota", "unknown"),
     ]

@@ -38,6 +38,7 @@ PARENTS: Mapping[str, Mapping[str, Any]] = {
     "PredictPolicy": {"protectLSR": True},
     "ColocationStrategy": {"enable": False},
     "ElasticQuota": {"queuePolicy": "StrictFIFO"},
+    "ArbitrationArgs": {"interval": "10s"},
     "MaintenanceWindow": {"minutes": 90},
 }
 """A change of the parent of each kind."""

@@ -37,7 +37,7 @@ class AnswerReclaims:
         async with self._book.lock():
             now = self._clock.now()
             until = now + timedelta(seconds=request.valid_seconds)
-            standings, granted, because, again_at = self._granted(request.wanted, now, until)
+            standings, granted, because, again_at = self._granted(request, now, until)
             answer = ReclaimAnswered(
                 id=request.id,
                 tree=request.tree,
@@ -54,18 +54,21 @@ class AnswerReclaims:
                 self._book.stands(standing)
 
     def _granted(
-        self, wanted: Sequence[WantedReclaim], now: datetime, until: datetime
+        self, request: ReclaimRequested, now: datetime, until: datetime
     ) -> tuple[Sequence[PoolStanding], Sequence[str], str, datetime | None]:
         """The standings that change, the claims whose orders fit, and why and until when the first other waits."""
         orders: dict[str, list[WantedReclaim]] = {}
-        for each in wanted:
+        for each in request.wanted:
             orders.setdefault(each.order, []).append(each)
         changed: dict[str, PoolStanding] = {}
         granted: list[str] = []
         because, again_at = "", None
         for claims in orders.values():
             needed = _sum(claims)
-            refusals = [self._refusal(pool, number, changed, now) for pool, number in sorted(needed.items())]
+            refusals = [
+                self._refusal(pool, number, changed, now, by_intent=request.by_intent)
+                for pool, number in sorted(needed.items())
+            ]
             refused = next((refusal for refusal in refusals if refusal is not None), None)
             if refused is not None:
                 because, again_at = (because, again_at) if because else refused
@@ -80,15 +83,16 @@ class AnswerReclaims:
         return changed.get(pool) or self._book.standing(pool)
 
     def _refusal(
-        self, pool: str, number: int, changed: Mapping[str, PoolStanding], now: datetime
+        self, pool: str, number: int, changed: Mapping[str, PoolStanding], now: datetime, *, by_intent: bool
     ) -> tuple[str, datetime] | None:
         """Why a pool does not allow so many evictions now, and when it may; None if it does.
 
-        The mode holds where the pool has an Autonomy, or the cluster evicts. Elsewhere only the number does: nothing is
-        evicted by an intent there, the platform of the claim ends it."""
+        The mode holds where the pool has an Autonomy, the cluster evicts, or intents evict in any case. Elsewhere only
+        the number does: nothing is evicted by an intent there, the platform of the claim ends it."""
         policy, standing = self._book.rules.autonomy_of(pool), self._standing(pool, changed)
         mode = self._book.mode(standing, policy, now)
-        if mode is not Mode.EVICT and (pool in self._book.rules.autonomy or policy.mode is Mode.EVICT):
+        ruled = by_intent or pool in self._book.rules.autonomy or policy.mode is Mode.EVICT
+        if mode is not Mode.EVICT and ruled:
             stepped = standing.state.stepped_back_at
             again = now + FAR if stepped is None else stepped + timedelta(seconds=policy.hold_seconds)
             why = "has stepped back from evicting" if policy.mode is Mode.EVICT else f"is in mode {mode.value}"

@@ -9,6 +9,7 @@ from typing import Any, Final
 from slackwater.bus.consume.handlers import Consumer, each
 from slackwater.bus.port import Received
 from slackwater.events.reclaim_answered import ReclaimAnswered
+from slackwater.events.reclaim_requested import MOVES_TREE
 from slackwater.quota.domain.reclaim_leave import answered
 from slackwater.quota.usecases.manage_claims import ManageClaims
 
@@ -20,6 +21,8 @@ def consumers(claims: ManageClaims) -> Sequence[Consumer[Any]]:
 
     async def on_answer(received: Received[ReclaimAnswered]) -> None:
         answer = received.event.data
+        if answer.tree == MOVES_TREE:
+            return
         again_s = None if answer.again_at is None else answer.again_at.timestamp()
         change = partial(
             answered,

@@ -1,0 +1,104 @@
+"""A round of arbitration: from kept jobs to a MigrationSnapshot, and from its plan back to jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from slackwater.migration.domain.sightings import SeenCluster
+from slackwater.migration.domain.stored_jobs import ArbitrationState, MigrationLedger, StoredJob
+from slackwater.podmigration.documents import ArbitrationRules
+from slackwater.podmigration.jobs import MigrationStep
+from slackwater.podmigration.lifecycle import admit, hold, refuse
+from slackwater.podmigration.snapshot import ActiveJob, MigrationPlan, MigrationSnapshot, WaitingJob, WorkloadReplicas
+
+REFUSED = "its workload cannot spare a replica"
+
+
+def snapshot_of(ledger: MigrationLedger, seen: SeenCluster, rules: ArbitrationRules) -> MigrationSnapshot:
+    """Returns everything that a round depends on. A workload counts its running pods, and those that moves took."""
+    live = ledger.live()
+    away: dict[str, int] = {}
+    for stored in live:
+        if stored.job.step is MigrationStep.REPLACING and not stored.job.replacement:
+            away[stored.pod.workload] = away.get(stored.pod.workload, 0) + 1
+    workloads = {
+        stored.pod.workload: WorkloadReplicas(
+            seen.replicas.get(stored.pod.workload, 0) + away.get(stored.pod.workload, 0)
+        )
+        for stored in live
+        if stored.pod.workload
+    }
+    return MigrationSnapshot(
+        waiting=[_waiting(stored) for stored in live if stored.job.step is MigrationStep.WAITING],
+        active=[_active(stored) for stored in live if stored.job.step is not MigrationStep.WAITING],
+        workloads=workloads,
+        limits=rules.limits,
+        args=rules.args,
+        queued=len(ledger.state.queue.jobs),
+        buckets=ledger.state.buckets,
+    )
+
+
+def is_due(state: ArbitrationState, interval_s: float, now_s: float) -> bool:
+    """Whether a round begins now. A clock that was set back does not hold rounds back."""
+    return state.round_s is None or abs(now_s - state.round_s) >= interval_s
+
+
+def after_plan(
+    ledger: MigrationLedger, plan: MigrationPlan, now_s: float
+) -> tuple[ArbitrationState, Mapping[str, StoredJob]]:
+    """Returns the state and the jobs after a plan."""
+    jobs = dict(ledger.jobs)
+    for name in plan.admitted:
+        stored = jobs[name]
+        jobs[name] = replace(stored, job=admit(stored.job, now_s), hold=None)
+    for name in plan.refused:
+        stored = jobs[name]
+        jobs[name] = replace(stored, job=refuse(stored.job, REFUSED), hold=None)
+    for name, held in plan.holds.items():
+        stored = jobs[name]
+        jobs[name] = replace(stored, job=hold(stored.job, held), hold=held)
+    state = replace(
+        ledger.state,
+        round_s=now_s,
+        queue=ledger.state.queue.enqueue(plan.admitted),
+        buckets={**ledger.state.buckets, **plan.buckets},
+    )
+    return state, jobs
+
+
+def is_held_by_other(before: StoredJob | None, after: StoredJob) -> bool:
+    """Whether another filter, or another object of it, holds the job than before."""
+    if after.hold is None:
+        return False
+    earlier = None if before is None else before.hold
+    return earlier is None or (earlier.filter, earlier.scope) != (after.hold.filter, after.hold.scope)
+
+
+def _waiting(stored: StoredJob) -> WaitingJob:
+    return WaitingJob(
+        id=stored.name,
+        pod=stored.job.pod,
+        namespace=stored.pod.namespace,
+        node=stored.job.node,
+        workload=stored.pod.workload,
+        submitted_s=stored.job.submitted_s,
+        pod_priority=stored.pod.priority,
+        priority=stored.request.priority,
+        qos=stored.pod.qos,
+        paused=stored.job.paused,
+        hold=stored.hold,
+    )
+
+
+def _active(stored: StoredJob) -> ActiveJob:
+    return ActiveJob(
+        id=stored.name,
+        pod=stored.job.pod,
+        namespace=stored.pod.namespace,
+        node=stored.job.node,
+        workload=stored.pod.workload,
+        evicted=stored.job.step is MigrationStep.REPLACING,
+        replacement=stored.job.replacement,
+    )

@@ -1,0 +1,114 @@
+"""What is left on each node for reservations, from the cluster's view."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from slackwater.cluster.view import CPU, MEMORY, Amounts, ClusterView
+from slackwater.descheduling.placement import PlacedPod, PlacementNode
+from slackwater.migration.domain.sightings import requests_of
+from slackwater.model.tiers import Tier
+from slackwater.reservations.placement import NodeRoom, room_of
+from slackwater.reservations.reservation import PLACED, Reservation
+
+_YIELDS: Final = frozenset({Tier.BATCH, Tier.FREE})
+
+
+def rooms_of(
+    view: ClusterView,
+    answering: Collection[str],
+    reservations: Sequence[Reservation],
+    shares: Mapping[str, float],
+    *,
+    lower_yield: bool,
+) -> list[NodeRoom]:
+    """Returns what is left on every node that answers and has been described.
+
+    `shares`: of the allocatable amount that the predicted load may take, by resource. `lower_yield`: the load of batch
+    and free counts for nothing, because it is throttled where prod or mid needs the room.
+    """
+    nodes = view.nodes
+    rows, begin = view.pods_by_node()
+    placed: dict[str, list[Reservation]] = {}
+    for reservation in reservations:
+        if reservation.phase in PLACED:
+            placed.setdefault(reservation.placed_on, []).append(reservation)
+    rooms = []
+    for name, row in sorted(nodes.rows.items()):
+        if name not in answering or not nodes.allocatable.known[row].all():
+            continue
+        found = (placed_pod(view, pod, name) for pod in rows[begin[row] : begin[row + 1]].tolist())
+        pods = [_weighed(pod, lower_yield=lower_yield) for pod in found if pod is not None]
+        kept = [
+            replace(each, template=_weighed(each.template, lower_yield=lower_yield)) for each in placed.get(name, ())
+        ]
+        rooms.append(room_of(_node(view, name, row), pods, kept, shares))
+    return rooms
+
+
+def yields(reservation: Reservation) -> bool:
+    """Whether it is kept for a pod of batch or free, by its tier or else by what it requests."""
+    template = reservation.template
+    return template.tier in _YIELDS or any(name.startswith("batch-") for name in template.requests)
+
+
+def _weighed(pod: PlacedPod, *, lower_yield: bool) -> PlacedPod:
+    return replace(pod, peak={}) if lower_yield and pod.tier in _YIELDS else pod
+
+
+def placed_pod(view: ClusterView, row: int, node: str) -> PlacedPod | None:
+    """Returns a pod as placement reads it; None where it is not described."""
+    pods = view.pods
+    pod = pods.described[row]
+    if pod is None:
+        return None
+    peak = None
+    if pods.peak.known[row].all():
+        peak = {"cpu": int(pods.peak.value[row, CPU]), "memory": int(pods.peak.value[row, MEMORY])}
+    return PlacedPod(
+        uid=pod.uid,
+        name=pod.name,
+        namespace=pod.namespace,
+        node=node,
+        workload=pod.workload,
+        priority=pod.priority,
+        tier=pod.tier,
+        qos=pod.qos,
+        created_s=pod.started_at.timestamp(),
+        requests=requests_of(pod),
+        peak=peak if peak is not None else expected_peak(requests_of(pod)),
+        labels=pod.labels,
+    )
+
+
+def expected_peak(requests: Mapping[str, int]) -> dict[str, int]:
+    """Returns the load that stands in for a peak that is not predicted: the requests, of whichever tier."""
+    found: dict[str, int] = {}
+    for resource, amount in requests.items():
+        name = resource.rpartition("-")[2]
+        found[name] = found.get(name, 0) + amount
+    return found
+
+
+def _node(view: ClusterView, name: str, row: int) -> PlacementNode:
+    nodes = view.nodes
+    allocatable = {
+        **_amounts(nodes.allocatable, row, ""),
+        **_amounts(nodes.batch, row, "batch-"),
+        **_amounts(nodes.mid, row, "mid-"),
+    }
+    facts = nodes.facts[row]
+    return PlacementNode(
+        name=name,
+        allocatable=allocatable,
+        system_peak=_amounts(nodes.system_peak, row, "") if nodes.system_peak.known[row].all() else {},
+        labels={} if facts is None else facts.labels,
+        unschedulable=bool(nodes.cordoned[row]),
+    )
+
+
+def _amounts(amounts: Amounts, row: int, prefix: str) -> dict[str, int]:
+    names = ((CPU, "cpu"), (MEMORY, "memory"))
+    return {f"{prefix}{name}": int(amounts.value[row, column]) for column, name in names if amounts.known[row, column]}

@@ -1,0 +1,197 @@
+"""What becomes of reservations in a round: made for jobs and documents, placed, bound, and released."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from slackwater.descheduling.placement import PlacedPod
+from slackwater.migration.domain.move_views import candidates, claimed_pods, reservation_name
+from slackwater.migration.domain.node_rooms import expected_peak, yields
+from slackwater.migration.domain.sightings import SeenCluster
+from slackwater.migration.domain.stored_jobs import MigrationLedger, StoredJob, StoredReservation
+from slackwater.model.records import record
+from slackwater.podmigration.jobs import MigrationStep
+from slackwater.podmigration.lifecycle import desired_state
+from slackwater.reservations.lifecycle import ReservationView, advance, bind, place, refuse
+from slackwater.reservations.placement import NodeRoom, ReservationPlacement, has_room
+from slackwater.reservations.reservation import Reservation, ReservationOwner, ReservationPhase
+from slackwater.reservations.room_index import RoomIndex, in_order
+
+
+@record(frozen=True, slots=True)
+class AskedReservation:
+    """A reservation that a document asks for, and the generation of that document. Its ttl counts from when it is seen
+    first, by the server's clock."""
+
+    reservation: Reservation
+    generation: int
+    ttl_s: float | None = None
+
+    def begun(self, now_s: float) -> StoredReservation:
+        """Returns the pending reservation."""
+        expires_s = self.reservation.expires_s if self.ttl_s is None else now_s + self.ttl_s
+        begun = replace(self.reservation, created_s=now_s, since_s=now_s, expires_s=expires_s)
+        return StoredReservation(begun, generation=self.generation)
+
+
+Rooms = Callable[[Sequence[Reservation], bool], Sequence[NodeRoom]]
+"""Makes what is left on each node beside these reservations; with True, the load of lower tiers counts for nothing."""
+PodsOf = Callable[[str], Sequence[PlacedPod] | None]
+"""The pods on a node; None where it does not answer or is not known."""
+
+
+def reservations_after(
+    ledger: MigrationLedger,
+    asked: Mapping[str, AskedReservation],
+    gone: Collection[str],
+    seen: SeenCluster,
+    rooms: Rooms,
+    pods_of: PodsOf,
+    known_nodes: Collection[str],
+    now_s: float,
+) -> dict[str, StoredReservation]:
+    """Returns all reservations after a round. Rows of ended ones that a document asks for stay, to be shown."""
+    kept = _wanted(ledger, asked, gone, now_s)
+    kept = {name: _advanced(stored, rooms, pods_of, known_nodes, kept, now_s) for name, stored in kept.items()}
+    kept = _placed(kept, rooms, now_s)
+    claimed = claimed_pods(ledger) if kept else {}
+    return {name: _bound(stored, ledger, claimed, seen, pods_of, now_s) for name, stored in kept.items()}
+
+
+def reservation_for(stored: StoredJob, now_s: float) -> StoredReservation:
+    """Returns the pending reservation of a job: for a pod like the one that moves, anywhere but where that is."""
+    pod, name = stored.pod, reservation_name(stored)
+    template = PlacedPod(
+        uid="",
+        name="",
+        namespace=pod.namespace,
+        node="",
+        workload=pod.workload,
+        priority=pod.priority,
+        tier=pod.tier,
+        qos=pod.qos,
+        requests=pod.requests,
+        peak=pod.peak if pod.peak is not None else expected_peak(pod.requests),
+    )
+    owner = ReservationOwner(namespace=pod.namespace, workload=pod.workload, uid="" if pod.workload else pod.uid)
+    reservation = Reservation(
+        name=name,
+        template=template,
+        owners=(owner,),
+        created_s=now_s,
+        avoids=frozenset({stored.job.node}),
+        since_s=now_s,
+    )
+    return StoredReservation(reservation, job=stored.name, prefers=stored.request.target_node)
+
+
+def _wanted(
+    ledger: MigrationLedger, asked: Mapping[str, AskedReservation], gone: Collection[str], now_s: float
+) -> dict[str, StoredReservation]:
+    """Those that exist from now on: of documents, and of jobs that want one. The others are released."""
+    found: dict[str, StoredReservation] = {}
+    for name, wanted in asked.items():
+        kept = ledger.reservations.get(name)
+        if kept is None or (
+            kept.generation != wanted.generation and kept.reservation.phase is ReservationPhase.PENDING
+        ):
+            kept = wanted.begun(now_s)
+        found[name] = kept
+    for stored in ledger.live():
+        if desired_state(stored.job).reservation:
+            name = reservation_name(stored)
+            before = ledger.reservations.get(name)
+            if before is None and stored.job.reservation_seen:
+                continue  # it was lost; the job ends with that
+            found[name] = before or reservation_for(stored, now_s)
+    for name, stored_reservation in ledger.reservations.items():
+        if name not in found and not stored_reservation.job and name not in gone:
+            found[name] = stored_reservation
+    return found
+
+
+def _advanced(
+    stored: StoredReservation,
+    rooms: Rooms,
+    pods_of: PodsOf,
+    known_nodes: Collection[str],
+    all_kept: Mapping[str, StoredReservation],
+    now_s: float,
+) -> StoredReservation:
+    reservation = stored.reservation
+    if reservation.has_ended:
+        return stored
+    node = reservation.placed_on
+    pods = pods_of(node) if node and reservation.allocated else None
+    room = True
+    if reservation.phase is ReservationPhase.WAITING:
+        left = {each.node.name: each for each in rooms([each.reservation for each in all_kept.values()], False)}
+        room = node in left and has_room(left[node])
+    view = ReservationView(
+        has_node=not node or node in known_nodes,
+        has_room=room,
+        running=None if pods is None else frozenset(pod.uid for pod in pods),
+    )
+    after = advance(reservation, view, now_s)
+    return stored if after is None else _kept(stored, after, now_s)
+
+
+def _placed(kept: dict[str, StoredReservation], rooms: Rooms, now_s: float) -> dict[str, StoredReservation]:
+    pending = {
+        name: stored.reservation
+        for name, stored in kept.items()
+        if stored.reservation.phase is ReservationPhase.PENDING and not stored.reservation.has_ended
+    }
+    for lower in (False, True):
+        placing = [reservation for reservation in in_order(pending) if yields(reservation) is lower]
+        if not placing:
+            continue
+        index = RoomIndex(rooms([stored.reservation for stored in kept.values()], not lower))
+        for reservation in placing:
+            stored = kept[reservation.name]
+            found = _find(index, reservation, stored.prefers)
+            if found.node:
+                after = place(reservation, found.node, now_s, has_room=found.has_room)
+            else:
+                after = refuse(reservation, found.message())
+            kept[reservation.name] = _kept(stored, after, now_s)
+    return kept
+
+
+def _find(index: RoomIndex, reservation: Reservation, prefers: str) -> ReservationPlacement:
+    if prefers and not reservation.node:
+        found = index.place(replace(reservation, node=prefers, pre_allocation=False))
+        if found.node:
+            return found
+    return index.place(reservation)
+
+
+def _bound(
+    stored: StoredReservation,
+    ledger: MigrationLedger,
+    claimed: Mapping[str, str],
+    seen: SeenCluster,
+    pods_of: PodsOf,
+    now_s: float,
+) -> StoredReservation:
+    reservation = stored.reservation
+    if reservation.phase is not ReservationPhase.AVAILABLE:
+        return stored
+    if stored.job:
+        job = ledger.jobs[stored.job]
+        if job.job.step is not MigrationStep.REPLACING:
+            return stored  # a pod that scales out does not take what a move is about to need
+        uids = {uid for _, uid in candidates(job, seen, claimed) if seen.pods[uid].node == reservation.placed_on}
+        found = [pod for pod in pods_of(reservation.placed_on) or () if pod.uid in uids]
+    else:
+        found = [pod for pod in pods_of(reservation.placed_on) or () if pod.created_s >= reservation.since_s]
+    after = reservation
+    for pod in sorted(found, key=lambda each: (each.created_s, each.uid)):
+        after = bind(after, pod, now_s)
+    return stored if after == reservation else _kept(stored, after, now_s)
+
+
+def _kept(stored: StoredReservation, after: Reservation, now_s: float) -> StoredReservation:
+    ended_s = stored.ended_s if stored.ended_s is not None or not after.has_ended else now_s
+    return replace(stored, reservation=after, ended_s=ended_s)

@@ -1,0 +1,144 @@
+"""What is seen of the pods that move: a part of the cluster's view, and answers of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
+from typing import Final
+
+import numpy as np
+
+from slackwater.cluster.view import NONE, ClusterView, LivenessCode, Source
+from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MovedPod, StoredJob
+from slackwater.model.pods import Pod
+from slackwater.model.records import record
+from slackwater.model.tiers import Tier
+
+STALE_S: Final = 60.0
+"""A node whose last report is older does not answer: whether its pods run is not known."""
+_TIER_PREFIX: Final = {Tier.BATCH: "batch-", Tier.MID: "mid-"}
+
+
+@record(frozen=True, slots=True)
+class SeenPod:
+    """A pod in the last report of its node."""
+
+    pod: Pod
+    node: str
+    peak: Mapping[str, int] | None
+    reported_s: float
+    is_fresh: bool
+    """Whether the node still answers."""
+
+
+@record(frozen=True, slots=True)
+class SeenCluster:
+    """Pods that jobs name, those of their workloads, and when each node reported last."""
+
+    pods: Mapping[str, SeenPod] = field(default_factory=dict)
+    """By uid."""
+    by_name: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Uid by namespace and name; of several the last started."""
+    by_workload: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Uids, sorted."""
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    reported_s: Mapping[str, float] = field(default_factory=dict)
+    """By node, when its last report was sampled; by the node's clock."""
+    fresh: Collection[str] = frozenset()
+    """Nodes that answer."""
+    pools: Mapping[str, str] = field(default_factory=dict)
+    evictions: Mapping[str, EvictionSaid] = field(default_factory=dict)
+    """By id of the eviction."""
+    leaves: Mapping[str, LeaveSaid] = field(default_factory=dict)
+    """By id of the request."""
+    observed: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    """By node: the generation of our document that its agent has carried out last, and when."""
+
+
+def tier_resource(resource: str, tier: Tier) -> str:
+    """Returns the resource that a pod of a tier requests: batch and mid have a CPU and a memory of their own."""
+    return _TIER_PREFIX.get(tier, "") + resource
+
+
+def requests_of(pod: Pod) -> dict[str, int]:
+    """Returns what a pod requests, by resource."""
+    amounts = {"cpu": pod.request.cpu_milli, "memory": pod.request.memory_bytes}
+    return {tier_resource(name, pod.tier): amount for name, amount in amounts.items() if amount > 0}
+
+
+def moved_pod(seen: SeenPod) -> MovedPod:
+    """Returns a pod as a job keeps it."""
+    pod = seen.pod
+    return MovedPod(
+        uid=pod.uid,
+        name=pod.name,
+        namespace=pod.namespace,
+        workload=pod.workload,
+        tier=pod.tier,
+        qos=pod.qos,
+        priority=pod.priority,
+        requests=requests_of(pod),
+        peak=seen.peak,
+        reported_s=seen.reported_s,
+    )
+
+
+def seen_of(
+    view: ClusterView, uids: Collection[str], names: Collection[tuple[str, str]], workloads: Collection[str]
+) -> SeenCluster:
+    """Returns what a view shows of these pods, of these workloads and of those of the pods."""
+    nodes, pods = view.nodes, view.pods
+    reported = nodes.at[:, Source.REPORTED] / 1e6
+    answers = nodes.exists & (nodes.age_seconds[:, Source.REPORTED] <= STALE_S) & (nodes.liveness != LivenessCode.LOST)
+    named = _rows_named(view, uids, names)
+    workloads = {*workloads, *(pods.workloads[code] for code in pods.workload[named] if code != NONE)} - {""}
+    rows = sorted({*named, *_rows_of(view, workloads)})
+    found: dict[str, SeenPod] = {}
+    by_name: dict[tuple[str, str], str] = {}
+    by_workload: dict[str, list[str]] = {}
+    for row in rows:
+        pod, node = pods.described[row], int(pods.node[row])
+        if pod is None or node == NONE:
+            continue
+        peak = None
+        if pods.peak.known[row].all():
+            peak = {"cpu": int(pods.peak.value[row, 0]), "memory": int(pods.peak.value[row, 1])}
+        found[pod.uid] = SeenPod(pod, nodes.names[node], peak, float(reported[node]), bool(answers[node]))
+        key = (pod.namespace, pod.name)
+        if key not in by_name or found[by_name[key]].pod.started_at <= pod.started_at:
+            by_name[key] = pod.uid
+        by_workload.setdefault(pod.workload, []).append(pod.uid)
+    counts = np.bincount(pods.workload[pods.exists & (pods.workload != NONE)], minlength=len(pods.workloads))
+    return SeenCluster(
+        pods=found,
+        by_name=by_name,
+        by_workload={workload: sorted(members) for workload, members in by_workload.items()},
+        replicas={name: int(counts[code]) for code, name in enumerate(pods.workloads) if name in workloads},
+        reported_s={name: float(reported[row]) for name, row in nodes.rows.items() if reported[row] > 0},
+        fresh=frozenset(name for name, row in nodes.rows.items() if answers[row]),
+        pools={name: nodes.pools[nodes.pool[row]] for name, row in nodes.rows.items() if nodes.pool[row] != NONE},
+    )
+
+
+def wanted_of(jobs: Collection[StoredJob]) -> tuple[set[str], set[str]]:
+    """Returns the uids and workloads that live jobs concern."""
+    live = [stored for stored in jobs if stored.is_live]
+    return {stored.job.pod for stored in live}, {stored.pod.workload for stored in live if stored.pod.workload}
+
+
+def _rows_named(view: ClusterView, uids: Collection[str], names: Collection[tuple[str, str]]) -> list[int]:
+    pods = view.pods
+    rows = {row for row, uid in enumerate(pods.uids) if uid in uids and pods.exists[row]} if uids else set[int]()
+    if names:
+        for row in np.flatnonzero(pods.exists).tolist():
+            pod = pods.described[row]
+            if pod is not None and (pod.namespace, pod.name) in names:
+                rows.add(row)
+    return sorted(rows)
+
+
+def _rows_of(view: ClusterView, workloads: Collection[str]) -> list[int]:
+    pods = view.pods
+    codes = [code for code, name in enumerate(pods.workloads) if name and name in workloads]
+    found: list[int] = np.flatnonzero(pods.exists & np.isin(pods.workload, codes)).tolist()
+    return found

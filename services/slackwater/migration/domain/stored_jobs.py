@@ -1,0 +1,162 @@
+"""Jobs, reservations and the state of arbitration as they are kept. Times in seconds since the epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Final
+
+from slackwater.model.records import record
+from slackwater.model.tiers import QoSClass, Tier
+from slackwater.podmigration.documents import JobRequest
+from slackwater.podmigration.jobs import MigrationJob, MigrationStep
+from slackwater.podmigration.limits import JobHold
+from slackwater.podmigration.rate import LimiterBucket, LimiterScope, MigrationQueue
+from slackwater.reservations.reservation import Reservation
+
+ARBITRATION: Final = "migration"
+"""Key of the one row of arbitration, and of the partition whose owner decides."""
+
+
+@record(frozen=True, slots=True)
+class MovedPod:
+    """The pod of a job as it was seen when the job was taken in."""
+
+    uid: str = ""
+    name: str = ""
+    namespace: str = ""
+    workload: str = ""
+    tier: Tier = Tier.PROD
+    qos: QoSClass = QoSClass.LS
+    priority: int = 0
+    requests: Mapping[str, int] = field(default_factory=dict)
+    peak: Mapping[str, int] | None = None
+    reported_s: float = 0.0
+    """When the report was sampled that showed it. Only a later one shows that it is gone."""
+
+
+@record(frozen=True, slots=True)
+class EvictionLeave:
+    """The leave of the pool's Autonomy to evict the pod of one job."""
+
+    request: str = ""
+    asked_s: float = 0.0
+    until_s: float | None = None
+    """Until when it may be used; None: not granted."""
+    because: str = ""
+    again_s: float | None = None
+
+    def is_usable(self, now_s: float) -> bool:
+        """Whether an eviction may be declared now."""
+        return self.until_s is not None and now_s < self.until_s
+
+
+@record(frozen=True, slots=True)
+class StoredJob:
+    """A job with its pod and what was done for it. `job.id` is never used twice; `request.name` is what users see."""
+
+    job: MigrationJob
+    request: JobRequest
+    pod: MovedPod
+    hold: JobHold | None = None
+    attempt: int = 1
+    """Of its eviction: the agent carries out each id once."""
+    refused_s: float | None = None
+    """When the last attempt was refused."""
+    leave: EvictionLeave = EvictionLeave()
+    evicting_s: float | None = None
+    """When an eviction was declared first: its replacement starts later."""
+    withdrawn_generation: int = 0
+    """Of the document that withdrew the eviction."""
+    decision: str = ""
+    """Id of the record of its last step."""
+    ended_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        return self.request.name
+
+    @property
+    def is_live(self) -> bool:
+        return self.job.step is not MigrationStep.ENDED
+
+    @property
+    def eviction_id(self) -> str:
+        """Of the present attempt. A single subject token."""
+        return f"{self.job.id}-{self.attempt}"
+
+
+@record(frozen=True, slots=True)
+class StoredReservation:
+    """A reservation. `job`: the move that it is kept for; empty: a document asks for it."""
+
+    reservation: Reservation
+    job: str = ""
+    generation: int = 0
+    """Of its document."""
+    prefers: str = ""
+    """Node that is tried first."""
+    ended_s: float | None = None
+
+    @property
+    def name(self) -> str:
+        return self.reservation.name
+
+
+@record(frozen=True, slots=True)
+class NodeDocument:
+    """The newest intent document of one node: its generation, and the evictions in it."""
+
+    generation: int
+    evictions: tuple[str, ...]
+    declared_s: float
+
+
+@record(frozen=True, slots=True)
+class ArbitrationState:
+    """The one row on every path: its generation rises with every change of any job."""
+
+    generation: int = 0
+    round_s: float | None = None
+    """When the last round began."""
+    queue: MigrationQueue = MigrationQueue()
+    buckets: Mapping[tuple[LimiterScope, str], LimiterBucket] = field(default_factory=dict)
+    documents: Mapping[str, NodeDocument] = field(default_factory=dict)
+    """By node, until the agent has answered that it wants nothing there."""
+
+
+@record(frozen=True, slots=True)
+class EvictionSaid:
+    """What an agent answered to an eviction."""
+
+    id: str
+    outcome: str
+    detail: str
+    completed_s: float
+
+
+@record(frozen=True, slots=True)
+class LeaveSaid:
+    """What ensurance answered to a request for leave."""
+
+    id: str
+    granted: tuple[str, ...]
+    because: str
+    again_s: float | None
+    until_s: float
+
+
+@record(frozen=True, slots=True)
+class MigrationLedger:
+    """All that is kept: one snapshot, that a round changes as a whole."""
+
+    state: ArbitrationState = ArbitrationState()
+    jobs: Mapping[str, StoredJob] = field(default_factory=dict)
+    """By name."""
+    reservations: Mapping[str, StoredReservation] = field(default_factory=dict)
+    """By name."""
+
+    def live(self) -> Sequence[StoredJob]:
+        """Returns the jobs that have not ended, in the order of submission."""
+        found = [stored for stored in self.jobs.values() if stored.is_live]
+        return sorted(found, key=lambda stored: (stored.job.submitted_s, stored.name))

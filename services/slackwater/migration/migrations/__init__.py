@@ -1,0 +1,1 @@
+"""The schema `quota`, version by version."""

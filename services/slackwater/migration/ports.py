@@ -1,0 +1,79 @@
+"""What the use cases need: the ledger in one transaction, what was asked for and answered meanwhile, and meters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from slackwater.events.envelope import Event
+from slackwater.migration.domain.job_asks import JobAsk
+from slackwater.migration.domain.stored_jobs import (
+    EvictionSaid,
+    LeaveSaid,
+    MigrationLedger,
+    StoredJob,
+    StoredReservation,
+)
+
+
+class MigrationStore(Protocol):
+    """Where jobs, reservations and the row of arbitration are kept. Every method raises Unavailable."""
+
+    async def load(self) -> MigrationLedger:
+        """Returns all that is kept."""
+        ...
+
+    async def commit(
+        self,
+        before: MigrationLedger,
+        after: MigrationLedger,
+        events: Sequence[Event[Any]],
+        done: Collection[str] = (),
+    ) -> MigrationLedger:
+        """Write what differs and the events, in the next generation; remove the asks of these keys. Returns the ledger
+        as written. Raises Conflict if another replica has written since."""
+        ...
+
+    async def jobs(self) -> Mapping[str, StoredJob]:
+        """Returns all jobs by name."""
+        ...
+
+    async def reservations(self) -> Mapping[str, StoredReservation]:
+        """Returns all reservations by name."""
+        ...
+
+    async def asks(self) -> Mapping[str, JobAsk]:
+        """Returns what was asked for and is not taken in yet, by key."""
+        ...
+
+    async def ask(self, asks: Sequence[JobAsk]) -> None:
+        """Keep what is asked for; the same key again changes nothing."""
+        ...
+
+    async def answers(self, ids: Collection[str]) -> Sequence[EvictionSaid | LeaveSaid]:
+        """Returns the answers to these evictions and requests for leave."""
+        ...
+
+    async def answer(self, said: EvictionSaid | LeaveSaid) -> None:
+        """Keep an answer; the first to an id stays."""
+        ...
+
+    async def drop_answers(self, before_s: float) -> int:
+        """Delete answers from before; returns how many."""
+        ...
+
+
+class MigrationMeter(Protocol):
+    """What operators watch."""
+
+    def stepped(self, step: str) -> None:
+        """A job came to a step."""
+        ...
+
+    def ended(self, outcome: str, seconds: float) -> None:
+        """A job ended, so long after it was submitted."""
+        ...
+
+    def show(self, waiting: Mapping[str, int], running: int, reservations: int) -> None:
+        """Waiting jobs by the filter that holds them, jobs under way, and reservations that hold room."""
+        ...

@@ -1,0 +1,1 @@
+"""Follows the cluster, moves pods, and serves the documents of its kinds."""

@@ -1,0 +1,100 @@
+"""What nodes have, run and answer, folded from watched events."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from slackwater.cluster.live_fold import LiveFold
+from slackwater.cluster.view import ClusterView
+from slackwater.descheduling.placement import PlacedPod
+from slackwater.events.envelope import Event, Payload
+from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.node_deleted import NodeDeleted
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.usage_reported import UsageReported
+from slackwater.intents.controls import MIGRATION
+from slackwater.migration.domain.migration_round import RoundWorld
+from slackwater.migration.domain.node_rooms import placed_pod, rooms_of
+from slackwater.migration.domain.sightings import SeenCluster, seen_of
+from slackwater.model.time import Clock
+from slackwater.reservations.placement import NodeRoom
+from slackwater.reservations.reservation import Reservation
+
+WATCHED: Final[tuple[type[Payload], ...]] = (
+    NodeDescribed,
+    NodeLivenessChanged,
+    NodeSchedulingChanged,
+    ResourcesOffered,
+    PeakPredicted,
+    UsageReported,
+    IntentObserved,
+    NodeDeleted,
+)
+
+
+class ClusterSight:
+    """Every replica follows the whole cluster, so that another one can decide at once."""
+
+    def __init__(self, clock: Clock, shares: Mapping[str, float]) -> None:
+        self._clock = clock
+        self._shares = shares
+        self._fold = LiveFold(WATCHED)
+        self._observed: dict[str, tuple[int, float]] = {}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether what is stored has been read once."""
+        return self._fold.is_known
+
+    def caught_up(self, payload: type[Payload]) -> None:
+        """Note that all stored events of a type have been received."""
+        self._fold.unread.discard(payload)
+
+    async def receive(self, event: Event[Any]) -> None:
+        """Fold an event."""
+        data = event.data
+        if isinstance(data, IntentObserved):
+            if data.writer == MIGRATION.name and self._observed.get(data.node, (0, 0.0))[0] != data.generation:
+                self._observed[data.node] = (data.generation, data.observed_at.timestamp())  # when it was first
+            return
+        self._fold.receive(event)
+        if isinstance(data, NodeDeleted):
+            self._observed.pop(data.node, None)
+
+    def world(
+        self, uids: Collection[str], names: Collection[tuple[str, str]], workloads: Collection[str]
+    ) -> RoundWorld:
+        """Returns what is seen now of these pods and workloads."""
+        view = self._fold.fold.view(self._clock.now())
+        seen = replace(seen_of(view, uids, names, workloads), observed=dict(self._observed))
+        pods = _PodsOnNodes(view, seen)
+
+        def rooms(reservations: Sequence[Reservation], lower_yield: bool) -> Sequence[NodeRoom]:
+            return rooms_of(view, seen.fresh, reservations, self._shares, lower_yield=lower_yield)
+
+        return RoundWorld(seen, rooms, pods, view.nodes.rows.keys())
+
+
+class _PodsOnNodes:
+    """The pods on a node; None where it does not answer."""
+
+    def __init__(self, view: ClusterView, seen: SeenCluster) -> None:
+        self._view = view
+        self._seen = seen
+        self._made: dict[str, Sequence[PlacedPod]] = {}
+
+    def __call__(self, node: str) -> Sequence[PlacedPod] | None:
+        if node not in self._seen.fresh:
+            return None
+        if node not in self._made:
+            rows, begin = self._view.pods_by_node()
+            row = self._view.nodes.rows[node]
+            found = [placed_pod(self._view, pod, node) for pod in rows[begin[row] : begin[row + 1]].tolist()]
+            self._made[node] = [pod for pod in found if pod is not None]
+        return self._made[node]

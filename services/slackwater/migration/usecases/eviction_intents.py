@@ -1,0 +1,42 @@
+"""The intent documents with which moves evict."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from slackwater.events.envelope import Event
+from slackwater.events.intent_declared import Eviction, IntentDeclared
+from slackwater.intents.controls import MIGRATION
+from slackwater.intents.document import NO_CONTENT, Content, IntentLease, document_event
+from slackwater.migration.domain.eviction_documents import DeclaredNode
+from slackwater.migration.domain.stored_jobs import StoredJob
+
+WITHOUT_PARTITIONS: Final = 0
+"""Epoch of a writer whose documents nothing renews: their evictions have a deadline of their own."""
+LONGEST_LEASE_S: Final = 86_400.0
+
+
+def intent_event(declared: DeclaredNode, grace_s: float, now: datetime) -> Event[IntentDeclared]:
+    """Returns the whole document of a node. It holds until its last eviction may begin no more."""
+    evictions = tuple(_eviction(stored, grace_s) for stored in declared.jobs)
+    last_s = max((item.deadline.timestamp() for item in evictions), default=0.0)
+    lease_s = min(max(last_s - now.timestamp(), 1.0), LONGEST_LEASE_S) if evictions else LONGEST_LEASE_S
+    content = Content(evictions=evictions) if evictions else NO_CONTENT
+    lease = IntentLease(WITHOUT_PARTITIONS, lease_s)
+    return document_event(MIGRATION, declared.node, declared.generation, content, lease, now, None)
+
+
+def _eviction(stored: StoredJob, grace_s: float) -> Eviction:
+    job = stored.job
+    until_s = job.evict_by_s if job.evict_by_s is not None else 0.0
+    where = f" to {job.target_node}" if job.target_node else ""
+    because = f": {stored.request.reason}" if stored.request.reason else ""
+    return Eviction(
+        id=stored.eviction_id,
+        pod_uid=job.pod,
+        grace_seconds=grace_s,
+        deadline=datetime.fromtimestamp(until_s, UTC),
+        reason=f"moved by {stored.name}{where}{because}",
+        decision_id=stored.decision or stored.job.id,
+    )

@@ -1,0 +1,154 @@
+"""Nodes, agents and an owner in a few lines, for rounds at random: no bus, no store, a clock that is handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
+from slackwater.migration.domain.migration_round import MigrationAsks, RoundResult, RoundWorld, migration_round
+from slackwater.migration.domain.sightings import SeenCluster, SeenPod
+from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MigrationLedger
+from slackwater.model.eviction_outcomes import EvictionOutcome
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import QoSClass, Tier
+from slackwater.podmigration.documents import ArbitrationRules, JobRequest
+from slackwater.podmigration.limits import ArbitrationArgs, MigrationLimits
+from slackwater.reservations.placement import NodeRoom, room_of
+from slackwater.reservations.reservation import Reservation
+
+GRACE_S, CPU, WORKLOAD, NODES = 2.0, 4_000, "shop/web", ("n0", "n1", "n2")
+RULES = ArbitrationRules(ArbitrationArgs(interval_s=1.0), MigrationLimits(object_limiters={}))
+_NO_GENERATION = -1
+
+
+@dataclass
+class PlainAgent:
+    """An agent: the document that it holds, what it has carried out, and the last report that was received of it."""
+
+    pods: dict[str, Pod] = field(default_factory=dict)
+    reported: dict[str, Pod] = field(default_factory=dict)
+    reported_s: float = 0.0
+    ending: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """By eviction id: the pod, and when its grace is over."""
+    done: set[str] = field(default_factory=set)
+    observed: tuple[int, float] = (0, 0.0)
+
+
+@dataclass
+class RoundWorldState:
+    """What is true, and what is kept."""
+
+    now_s: float = 1_767_571_200.0
+    ledger: MigrationLedger = field(default_factory=MigrationLedger)
+    agents: dict[str, PlainAgent] = field(default_factory=lambda: {name: PlainAgent() for name in NODES})
+    requests: dict[str, JobRequest] = field(default_factory=dict)
+    withdrawn: set[str] = field(default_factory=set)
+    said: dict[str, EvictionSaid] = field(default_factory=dict)
+    leaves: dict[str, LeaveSaid] = field(default_factory=dict)
+    evicted: list[str] = field(default_factory=list)
+    evicted_by: dict[str, str] = field(default_factory=dict)
+    """By pod, the id of the job."""
+    declared: dict[str, tuple[int, dict[str, tuple[str, float]]]] = field(default_factory=dict)
+    """By node: generation, and by eviction id the pod and the deadline. What the broker holds."""
+    started: int = 0
+
+    def run(self, node: str) -> str:
+        self.started += 1
+        uid = f"pod-{self.started}"
+        at = datetime.fromtimestamp(self.now_s, UTC)
+        self.agents[node].pods[uid] = Pod(
+            uid, uid, "shop", WORKLOAD, Tier.PROD, QoSClass.LS, 9000, Resources(1_000, 0), at
+        )
+        return uid
+
+    def report(self, node: str) -> None:
+        agent = self.agents[node]
+        agent.reported, agent.reported_s = dict(agent.pods), self.now_s
+
+    def obey(self, node: str, *, refuses: bool) -> None:
+        """The agent reads its document, begins what is in it, and answers."""
+        agent = self.agents[node]
+        generation, items = self.declared.get(node, (_NO_GENERATION, {}))
+        for id_, (uid, deadline_s) in items.items():
+            if id_ in agent.done or id_ in agent.ending:
+                continue
+            if self.now_s >= deadline_s:
+                self._answer(node, id_, EvictionOutcome.EXPIRED)
+            elif uid not in agent.pods:
+                self._answer(node, id_, EvictionOutcome.ALREADY_GONE)
+            elif refuses:
+                self._answer(node, id_, EvictionOutcome.REFUSED)
+            else:
+                agent.ending[id_] = (uid, self.now_s + GRACE_S)
+        if generation > agent.observed[0]:
+            agent.observed = (generation, self.now_s)
+
+    def end(self) -> None:
+        """What began to end has ended after its grace, whatever reaches the agent."""
+        for node, agent in self.agents.items():
+            for id_, (uid, over_s) in list(agent.ending.items()):
+                if self.now_s >= over_s:
+                    del agent.ending[id_], agent.pods[uid]
+                    self.evicted.append(uid)
+                    self.evicted_by[uid] = id_.rpartition("-")[0]
+                    self._answer(node, id_, EvictionOutcome.TERMINATED)
+
+    def _answer(self, node: str, id_: str, outcome: EvictionOutcome) -> None:
+        assert id_ not in self.agents[node].done, "carried out twice"
+        self.agents[node].done.add(id_)
+        self.said[id_] = EvictionSaid(id_, outcome.value, "", self.now_s)
+
+    def round(self) -> RoundResult:
+        """One round, as the service runs it; what it declares is in the broker afterwards."""
+        asks = MigrationAsks(jobs=self.requests, withdrawn=self.withdrawn)
+        world = RoundWorld(self._seen(), self._rooms, self._pods_on, NODES)
+        result = migration_round(self.ledger, asks, world, RULES, GRACE_S, self.now_s)
+        state = replace(result.ledger.state, generation=self.ledger.state.generation + 1)
+        self.ledger = replace(result.ledger, state=state)
+        for declared in result.declared:
+            items = {each.eviction_id: (each.job.pod, each.job.evict_by_s or 0.0) for each in declared.jobs}
+            self.declared[declared.node] = (declared.generation, items)
+        if result.leave is not None:
+            granted = tuple(job for job, _ in result.leave.pools)
+            self.leaves[result.leave.request] = LeaveSaid(result.leave.request, granted, "", None, self.now_s + 120)
+        return result
+
+    def _seen(self) -> SeenCluster:
+        pods: dict[str, SeenPod] = {}
+        for name, agent in self.agents.items():
+            fresh = self.now_s - agent.reported_s <= 60.0
+            pods |= {uid: SeenPod(pod, name, None, agent.reported_s, fresh) for uid, pod in agent.reported.items()}
+        return SeenCluster(
+            pods=pods,
+            by_name={("shop", uid): uid for uid in pods},
+            by_workload={WORKLOAD: sorted(pods)},
+            replicas={WORKLOAD: len(pods)},
+            reported_s={name: agent.reported_s for name, agent in self.agents.items()},
+            fresh={name for name, agent in self.agents.items() if self.now_s - agent.reported_s <= 60.0},
+            pools=dict.fromkeys(NODES, "default"),
+            evictions=dict(self.said),
+            leaves=dict(self.leaves),
+            observed={name: agent.observed for name, agent in self.agents.items()},
+        )
+
+    def _pods_on(self, node: str) -> Sequence[PlacedPod] | None:
+        agent = self.agents[node]
+        if self.now_s - agent.reported_s > 60.0:
+            return None
+        return [
+            PlacedPod(
+                pod.uid, pod.name, "shop", node, WORKLOAD, tier=pod.tier, requests={"cpu": pod.request.cpu_milli},
+                created_s=pod.started_at.timestamp(),
+            )
+            for pod in agent.reported.values()
+        ]  # fmt: skip
+
+    def _rooms(self, reservations: Sequence[Reservation], lower_yield: bool) -> Sequence[NodeRoom]:
+        return [
+            room_of(PlacementNode(name, {"cpu": CPU, PODS: 100}), self._pods_on(name) or (), reservations, {"cpu": 1.0})
+            for name in NODES
+            if self._pods_on(name) is not None
+        ]
