@@ -102,9 +102,10 @@ PURE_PACKAGES = (
     *("slackwater.charts", "slackwater.decisions", "slackwater.model", "slackwater.offers", "slackwater.peaks"),
     *("slackwater.fairshare", "slackwater.podmigration", "slackwater.traces", "slackwater.waterline", "numpy"),
     *("slackwater.resources.metadata", "slackwater.resources.names", "slackwater.resources.selectors"),
+    "slackwater.resources.cel",
     *("slackwater.apiserver.resource_names", "slackwater.apiserver.records"),
     *("slackwater.apiserver.node_pods", "slackwater.apiserver.workloads"),
-    "slackwater.descheduling.placement",  # a snapshot
+    "slackwater.descheduling",
     "slackwater.reservations",
     "slackwater.cluster.view",  # a snapshot; what folds it reads events
 )
@@ -196,7 +197,7 @@ def servers_behind_ports(source: Source) -> Iterator[str]:
 
 ROOMS = frozenset({"__init__", "domain", "usecases", "ports", "adapters", "edge", "settings", "service", "migrations"})
 MORE_ROOMS: Mapping[str, Collection[str]] = {
-    "agent": {"__main__", "command", "process", "fleet", "node_agent"},  # also a small program of its own
+    "agent": {"__main__", "command", "launch", "process", "fleet", "node_agent"},  # also a small program of its own
     "console": {"static"},
 }
 WITHOUT_ROOMS = frozenset({"cli", "demo"})

@@ -27,6 +27,9 @@ READ_WITHOUT_CONSUMER = {
     # watched too: every replica folds the whole cluster
     *(("quota", event) for event in ("node.described", "node.deleted", "node.liveness_changed")),
     *(("quota", event) for event in ("node.scheduling_changed", "resources.offered", "usage.reported")),
+    *(("descheduler", event) for event in ("node.described", "node.deleted", "node.liveness_changed")),
+    *(("descheduler", event) for event in ("node.scheduling_changed", "resources.offered", "peak.predicted")),
+    *(("descheduler", event) for event in ("usage.reported", "reclaim.requested")),
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
 }
 

@@ -32,6 +32,7 @@ SERVICE_OF_KIND: Mapping[str, str] = {
     "Autonomy": "ensurance",
     "ElasticQuota": "quota",
     "QuotaProfile": "quota",
+    "DeschedulerProfile": "descheduler",
 }
 OF_A_KIND = tuple(f"{kind.lower()}_{end}" for kind in SERVICE_OF_KIND for end in ("needed", "not_found"))
 """Made from the name of a kind where it is declared."""

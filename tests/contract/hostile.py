@@ -116,6 +116,10 @@ SPECS: Mapping[str, Mapping[str, Any]] = {
     },
     "elasticquotas": {"min": {"cpu": "4"}, "max": {"cpu": 16, "memory": "32Gi"}, "queuePolicy": "StrictFIFO"},
     "quotaprofiles": {"resourcePercent": 90},
+    "deschedulerprofiles": {
+        "intervalSeconds": 60, "dryRun": True, "rollout": {"namespaces": ["web"], "nodePercent": 10},
+        "lowNodeLoad": {"nodePools": [{"name": "all", "lowThresholds": {"cpu": 45}, "highThresholds": {"cpu": 75}}]},
+    },
 }  # fmt: skip
 """A valid document of each kind, by the name of its routes."""
 KINDS = {
@@ -123,6 +127,7 @@ KINDS = {
     "podqos": "PodQOS", "avoidanceactions": "AvoidanceAction", "autonomies": "Autonomy",
     "clustercolocationprofiles": "ClusterColocationProfile",
     "elasticquotas": "ElasticQuota", "quotaprofiles": "QuotaProfile",
+    "deschedulerprofiles": "DeschedulerProfile",
 }  # fmt: skip
 
 

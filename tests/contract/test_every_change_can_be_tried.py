@@ -76,6 +76,7 @@ GUARDS: Mapping[str, Mapping[str, Any]] = {
     },
     "/v1/elasticquotas": {"kind": "ElasticQuota", "spec": {"max": {"cpu": 4}}},
     "/v1/quotaprofiles": {"kind": "QuotaProfile", "spec": {"resourcePercent": 90}},
+    "/v1/deschedulerprofiles": {"kind": "DeschedulerProfile", "spec": {"dryRun": True}},
 }
 """A document of each kind that is put by name."""
 
@@ -98,6 +99,7 @@ CHANGED: Mapping[str, Mapping[str, Any]] = {
     "/v1/clustercolocationprofiles": {"tier": "mid"},
     "/v1/elasticquotas": {"max": {"cpu": 5}},
     "/v1/quotaprofiles": {"resourcePercent": 80},
+    "/v1/deschedulerprofiles": {"intervalSeconds": 60},
 }
 
 

@@ -38,7 +38,9 @@ class DecisionRecorded(Payload):
     TYPE: ClassVar[str] = "decision.recorded"
     STREAM: ClassVar[str] = "DECISIONS"
     FROM_AGENT: ClassVar[bool] = True
-    ALSO_FROM: ClassVar[frozenset[str]] = frozenset({"prediction", "colocation", "ensurance", "kubernetes", "quota"})
+    ALSO_FROM: ClassVar[frozenset[str]] = frozenset(
+        {"prediction", "colocation", "ensurance", "kubernetes", "quota", "descheduler"}
+    )
 
     record: DecisionRecord
     packed: Text = Field("", exclude_if=operator.not_, examples=[pack(b'{"alternatives":[],"arguments":{}}')])

@@ -361,6 +361,12 @@ _CODES = (
         "Repair its installation, or choose another model.",
     ),
     ProblemCode(
+        "deschedule_plugin_unusable",
+        500,
+        "A plugin of descheduling that a distribution installs cannot be used.",
+        "Mend or uninstall the one in `detail`.",
+    ),
+    ProblemCode(
         "predictor_twice",
         500,
         "Two distributions provide a model of this name.",

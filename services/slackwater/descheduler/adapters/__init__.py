@@ -1,0 +1,1 @@
+"""State and metrics of descheduling."""

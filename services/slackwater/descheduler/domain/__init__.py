@@ -1,0 +1,1 @@
+"""What a cycle of descheduling is made of and comes to: pure."""

@@ -1,0 +1,26 @@
+"""Reads what nodes have, run, use and offer: the last event of each node and type, then every change."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from functools import partial
+
+from slackwater.bus.port import Bus
+from slackwater.descheduler.usecases.cluster_state import WATCHED, ClusterState
+
+
+class PlacementWatch:
+    """Without consumers in streams.yaml: only the newest value of each node counts, and every replica needs all."""
+
+    def __init__(self, bus: Bus, cluster: ClusterState) -> None:
+        self._bus = bus
+        self._cluster = cluster
+
+    async def __call__(self) -> None:
+        """Read until cancelled."""
+        async with AsyncExitStack() as stack:
+            for payload in WATCHED:
+                caught_up = partial(self._cluster.caught_up, payload)
+                await stack.enter_async_context(self._bus.watch(payload, self._cluster.receive, caught_up=caught_up))
+            await asyncio.Event().wait()

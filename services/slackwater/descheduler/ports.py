@@ -1,0 +1,74 @@
+"""What the use cases need: cycles and moves in one transaction, and meters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Protocol
+
+from slackwater.descheduler.domain.cycle_state import ProfileCycle, WorkloadMove
+from slackwater.events.envelope import Event
+
+CYCLES: Final = "profile_cycles"
+MOVES: Final = "workload_moves"
+"""Tables, as the quarantine names them."""
+
+
+class CycleUnit(Protocol):
+    """One transaction."""
+
+    async def cycle(self, profile: str) -> ProfileCycle:
+        """Returns the last cycle of a profile; generation 0 if there was none."""
+        ...
+
+    async def moves(self) -> Sequence[WorkloadMove]:
+        """Returns the moves that are kept."""
+        ...
+
+    async def save(self, cycle: ProfileCycle) -> None:
+        """Write the cycle in its next generation. Raises Conflict if another was written since."""
+        ...
+
+    async def add_moves(self, moves: Sequence[WorkloadMove]) -> None:
+        """Write moves; the later one of a pod holds."""
+        ...
+
+    async def drop(self, pod_uids: Collection[str], profiles: Collection[str]) -> None:
+        """Delete moves and cycles."""
+        ...
+
+    async def publish(self, event: Event[Any]) -> None:
+        """Publish when the unit commits."""
+        ...
+
+
+class CycleStore(Protocol):
+    """Where cycles and moves are kept."""
+
+    def decide(self) -> AbstractAsyncContextManager[CycleUnit]:
+        """Begin a transaction of the deciding replica: refused when another one has taken over. Raises Unavailable."""
+        ...
+
+    def observe(self) -> AbstractAsyncContextManager[CycleUnit]:
+        """Begin a transaction of any replica. Raises Unavailable."""
+        ...
+
+
+class CycleMeter(Protocol):
+    """What operators watch."""
+
+    def cycle(self, profile: str, trigger: str, seconds: float) -> None:
+        """A cycle was run, and how long its decision took."""
+        ...
+
+    def proposed(self, plugins: Mapping[str, int], *, dry_run: bool) -> None:
+        """Pods were proposed, by plugin."""
+        ...
+
+    def refused(self, reasons: Mapping[str, int]) -> None:
+        """Pods were not proposed, by reason."""
+        ...
+
+    def looping(self, profile: str, workloads: int) -> None:
+        """So many workloads of a profile are stopped, because they were moved too often."""
+        ...

@@ -1,0 +1,1 @@
+"""Descheduling, one module per event or loop."""

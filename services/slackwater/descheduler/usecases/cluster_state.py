@@ -1,0 +1,126 @@
+"""The cluster as events of nodes, agents, offers and intents describe it, and which of them start cycles."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from slackwater.cluster.fold import ClusterFold
+from slackwater.cluster.view import ClusterView
+from slackwater.descheduler.domain.pending_triggers import PendingTriggers
+from slackwater.descheduling.profile import CycleTrigger, ProfileScope
+from slackwater.events.envelope import Event, Payload
+from slackwater.events.node_deleted import NodeDeleted
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.reclaim_requested import ReclaimRequested
+from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import URGENT_TRIGGER
+from slackwater.model.time import Clock
+
+MOST_WORKLOADS: Final = 300_000
+"""Pods whose workload is remembered after they have left the reports: an eviction is answered later."""
+WATCHED: Final[tuple[type[Payload], ...]] = (
+    NodeDescribed,
+    NodeLivenessChanged,
+    NodeSchedulingChanged,
+    ResourcesOffered,
+    PeakPredicted,
+    UsageReported,
+    ReclaimRequested,
+    NodeDeleted,
+)
+
+
+class ClusterState:
+    """Every replica folds the whole cluster: a profile spans nodes of all partitions."""
+
+    def __init__(self, clock: Clock, collapse_ratio: float) -> None:
+        self._clock = clock
+        self._collapse_ratio = collapse_ratio
+        self._fold = ClusterFold()
+        self._unread = set(WATCHED)
+        self._newest: dict[str, dict[type[Payload], Event[Any]]] = {}
+        self._workloads: dict[str, str] = {}
+        self.triggers = PendingTriggers()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the stored events of every type have been read once. Before, nodes would look empty."""
+        return not self._unread
+
+    def caught_up(self, payload: type[Payload]) -> None:
+        """Note that all stored events of a type have been received."""
+        self._unread.discard(payload)
+
+    def view(self) -> ClusterView:
+        """Returns the cluster now."""
+        return self._fold.view(self._clock.now())
+
+    def workload(self, pod_uid: str) -> str:
+        """Returns the workload of a pod that runs or ran; empty where it was never reported."""
+        return self._workloads.get(pod_uid, "")
+
+    def is_read(self, node: str, scope: ProfileScope) -> bool:
+        """Whether a node is one of a profile's."""
+        described = self._last(node, NodeDescribed)
+        return described is not None and scope.reads(described.facts.pool, described.facts.labels)
+
+    async def receive(self, event: Event[Any]) -> None:
+        """Fold an event. Types are read one after the other, so the deletion of a node that is back comes after its new
+        description; what was stored before this process read it starts no cycle."""
+        data = event.data
+        if isinstance(data, NodeDeleted):
+            self._delete(data)
+            return
+        if isinstance(data, UsageReported):
+            self._remember(data)
+        if not self._unread and (trigger := self._trigger(data)) is not None:
+            node = "" if isinstance(data, ReclaimRequested) else data.node
+            self.triggers.add(trigger, node, self._clock.now().timestamp())
+        if self._fold.apply(event) and not isinstance(data, UsageReported | PeakPredicted):
+            name = data.facts.name if isinstance(data, NodeDescribed) else data.node
+            self._newest.setdefault(name, {})[type(data)] = event
+
+    def _delete(self, deleted: NodeDeleted) -> None:
+        self._fold.remove(deleted.node, deleted.deleted_at)
+        before = self._newest.pop(deleted.node, {})
+        if after := {kind: newest for kind, newest in before.items() if self._fold.apply(newest)}:
+            self._newest[deleted.node] = after
+
+    def _remember(self, report: UsageReported) -> None:
+        for use in report.pods:
+            if use.pod.uid not in self._workloads:
+                self._workloads[use.pod.uid] = use.pod.workload
+        while len(self._workloads) > MOST_WORKLOADS:
+            del self._workloads[next(iter(self._workloads))]
+
+    def _trigger(self, data: Payload) -> CycleTrigger | None:
+        match data:
+            case UsageReported():
+                return CycleTrigger.HOTSPOT if data.trigger == URGENT_TRIGGER else None
+            case NodeLivenessChanged():
+                return CycleTrigger.NODE_CONDITION
+            case NodeSchedulingChanged():
+                before = self._last(data.node, NodeSchedulingChanged)
+                was_closed = before is not None and before.closed
+                return CycleTrigger.CORDON if data.closed != was_closed else None
+            case ResourcesOffered():
+                return CycleTrigger.COLLAPSED_OFFER if self._is_collapsed(data) else None
+            case ReclaimRequested():
+                return CycleTrigger.QUOTA_RECLAIM
+        return None
+
+    def _is_collapsed(self, offer: ResourcesOffered) -> bool:
+        before = self._last(offer.node, ResourcesOffered)
+        if before is None:
+            return False
+        if offer.degraded is not None and before.degraded is None:
+            return True
+        return bool(offer.batch.cpu_milli < self._collapse_ratio * before.batch.cpu_milli)
+
+    def _last(self, node: str, payload: type[Payload]) -> Any:
+        event = self._newest.get(node, {}).get(payload)
+        return None if event is None else event.data
