@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from slackwater.apiserver.rights import effect_without
 from slackwater.cli.cluster_rights import AGENT_RIGHTS, INSTALL_RIGHTS, SERVICE_RIGHTS, ClusterRight
 
 _HEAD = """# Rights at the API server
@@ -21,8 +22,10 @@ def rights_page() -> str:
         _HEAD
         + "## The service `kubernetes`\n\n"
         + "From [rights.yaml](../../deploy/kubernetes/adapter/rights.yaml). Tests run the service with exactly\n"
-        + "these, and take each away in turn.\n\n"
-        + "\n".join(_table(SERVICE_RIGHTS))
+        + "these, and take them away while it runs: what stops is in the last column, the rest goes on, and all of\n"
+        + "it heals when the right is back. `/readyz?verbose` says both. An open watch lives on without its right\n"
+        + "until the API server ends it, after minutes.\n\n"
+        + "\n".join(_table(SERVICE_RIGHTS, "without it", _effects))
         + ("\n\n## The agents\n\n" + "\n".join(_table(AGENT_RIGHTS)) if AGENT_RIGHTS else "")
         + "\n\n## The account that installs\n\n"
         + "To grant the service its rights it must have them too, as an administrator has.\n\n"
@@ -31,13 +34,19 @@ def rights_page() -> str:
     )
 
 
-def _table(rights: Sequence[ClusterRight]) -> Iterator[str]:
-    yield "| verbs | resource | API group | why |"
-    yield "|---|---|---|---|"
-    merged: dict[tuple[str, tuple[str, ...], str], list[str]] = {}
+def _effects(right: ClusterRight) -> str:
+    return "; ".join(dict.fromkeys(effect_without(right.right(verb)) for verb in right.verbs))
+
+
+def _table(
+    rights: Sequence[ClusterRight], more: str = "", column: Callable[[ClusterRight], str] = lambda right: ""
+) -> Iterator[str]:
+    yield "| verbs | resource | API group | why |" + (f" {more} |" if more else "")
+    yield "|---|---|---|---|" + ("---|" if more else "")
+    merged: dict[tuple[str, tuple[str, ...], str, str], list[str]] = {}
     for right in rights:
         only = f" {right.name}" if right.name else ""
-        merged.setdefault((right.group, right.verbs, right.why), []).append(f"`{right.resource}`{only}")
-    for (group, verbs, why), resources in merged.items():
+        merged.setdefault((right.group, right.verbs, right.why, column(right)), []).append(f"`{right.resource}`{only}")
+    for (group, verbs, why, last), resources in merged.items():
         named = ", ".join(resources)
-        yield f"| {', '.join(verbs)} | {named} | {group or 'core'} | {why} |"
+        yield f"| {', '.join(verbs)} | {named} | {group or 'core'} | {why} |" + (f" {last} |" if more else "")

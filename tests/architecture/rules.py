@@ -197,7 +197,7 @@ def servers_behind_ports(source: Source) -> Iterator[str]:
 
 ROOMS = frozenset({"__init__", "domain", "usecases", "ports", "adapters", "edge", "settings", "service", "migrations"})
 MORE_ROOMS: Mapping[str, Collection[str]] = {
-    "agent": {"__main__", "command", "process", "fleet", "node_agent"},  # also a small program of its own
+    "agent": {"__main__", "command", "launch", "process", "fleet", "node_agent"},  # also a small program of its own
     "console": {"static"},
 }
 WITHOUT_ROOMS = frozenset({"cli", "demo"})

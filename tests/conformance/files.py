@@ -22,10 +22,12 @@ import koord_gates
 import koord_histograms
 import koord_mid
 import koord_predictors
+import koord_profiles
 import koord_quota
 import koord_server
 import koord_strategies
 import koordlet_eviction
+import koordlet_isolation
 from outstanding import reason_of
 from verdicts import Adaptor, Case, Verdict, not_covered
 
@@ -49,9 +51,10 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **crane_counters.ADAPTORS,
         **crane_passes.ADAPTORS,
         **crane_policies.ADAPTORS,
+        **koordlet_isolation.CRANE,
     },
-    "koordlet-qos-vectors/1": koordlet_eviction.ADAPTORS,
-    "koord-quota-sched-vectors/1": koord_quota.ADAPTORS,
+    "koordlet-qos-vectors/1": {**koordlet_eviction.ADAPTORS, **koordlet_isolation.KOORDLET},
+    "koord-quota-sched-vectors/1": {**koord_quota.ADAPTORS, **koord_profiles.ADAPTORS},
     "koord-descheduler-vectors/1": koord_descheduler.ADAPTORS,
 }
 """By schema and suite. A suite that is not here is not covered, and is reported so."""

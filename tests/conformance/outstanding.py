@@ -4,12 +4,11 @@ from __future__ import annotations
 
 _COLOCATION = "not built yet: issue 5"
 _OFFERS = "not built: batch resources are offered by colocation, from peaks; nothing here has this formula"
-_KUBERNETES = "not built: the agent has no Kubernetes driver, so no pod's cgroup is looked for"
+_CGROUP_NAMES = "not built: cgroups of pods are looked for by uid in every QoS class; names of others are not parsed"
 _AGENT = "not built: how a peer's agent samples and reports; ours does it another way, and no issue asks for theirs"
 _SCHEDULER = "not built: a scheduler's estimate of a pod, issue 5 has no scheduler"
 _ENSURANCE = "not built yet: issue 6"
 _QUOTA = "not built yet: issue 26"
-_PROFILES = "not built yet: issue 25"
 _MOVES = "not built yet: issue 27"
 _NO_ISSUE = "not built: no issue asks for it yet"
 
@@ -31,7 +30,7 @@ def reason_of(schema: str, suite: str) -> str:
     if schema == "koordlet-qos-vectors/1" and suite.startswith(_EVICTION):
         return _ENSURANCE
     if schema == "koord-quota-sched-vectors/1":
-        return _QUOTA if suite.startswith("quota.") else _PROFILES if suite.startswith("colocation.") else _NO_ISSUE
+        return _QUOTA if suite.startswith("quota.") else _NO_ISSUE
     return _MOVES if schema == "koord-descheduler-vectors/1" else _NO_ISSUE
 
 
@@ -39,5 +38,5 @@ def _of_crane(suite: str) -> str:
     if suite == "node_elastic_resource":
         return _OFFERS
     if suite.startswith(_CGROUPS):
-        return _KUBERNETES
+        return _CGROUP_NAMES
     return _NO_ISSUE if suite.startswith(_COLLECTING) else _ENSURANCE

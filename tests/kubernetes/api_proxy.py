@@ -43,6 +43,12 @@ class ApiProxy:
     """Their queries."""
     watches: int = 0
     _serving: set[asyncio.Task[None]] = field(default_factory=set)
+    _watching: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def cut_watches(self) -> None:
+        """Cut all that are open now."""
+        for task in tuple(self._watching):
+            task.cancel()
 
     def count(self, method: str, ending: str) -> int:
         """Requests with this method whose path ends like this."""
@@ -68,6 +74,7 @@ class ApiProxy:
         task = asyncio.current_task()
         assert task is not None
         self._serving.add(task)
+        task.add_done_callback(self._watching.discard)
         try:
             with suppress(OSError, asyncio.IncompleteReadError):
                 await self._exchange(reader, writer)
@@ -94,6 +101,8 @@ class ApiProxy:
         path, is_watch = target.partition("?")[0], "watch=true" in target
         if is_watch:
             self.watches += 1
+            if (task := asyncio.current_task()) is not None:
+                self._watching.add(task)
         else:
             self.requests.append((method, path))
             self.queries.append(target.partition("?")[2])

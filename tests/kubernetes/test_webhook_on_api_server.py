@@ -124,7 +124,9 @@ async def test_the_webhook_and_the_policy_make_the_same_of_pods(twins: Rest) -> 
         ],
     )
     review = ReviewPods(inventory, lambda: profiles, SystemClock(), AdmissionMetrics(process_meters()), ())
-    webhook = Webhook(KubernetesSettings(webhook_host="127.0.0.1", webhook_port=port), review)
+    webhook = Webhook(
+        KubernetesSettings(webhook_host="127.0.0.1", webhook_port=port, webhook_drain_seconds=0), review, SystemClock()
+    )
     pair = await OpensslPairs().issue([address.host], datetime.now(UTC), timedelta(days=1))
     await webhook.use(pair.certificate, pair.key)
     serving = asyncio.create_task(webhook())
@@ -198,7 +200,8 @@ class WebhookSite(Site):
     def __init__(self, cluster: RealDriver, rest: Rest, **more: Any) -> None:
         self.rest, self.port = rest, free_port()
         self.url = f"https://localhost:{self.port}"
-        address = {"webhook_host": "127.0.0.1", "webhook_port": self.port, "webhook_url": self.url}
+        address: dict[str, Any] = {"webhook_host": "127.0.0.1", "webhook_port": self.port, "webhook_url": self.url}
+        address |= {"webhook_drain_seconds": 0}
         super().__init__(cluster, **{**address, **more})
 
     async def apply(self, name: str, **spec: Any) -> None:
@@ -262,6 +265,13 @@ class WebhookSite(Site):
                 if (webhook, found.is_success) == (not policy, policy):
                     return
                 await asyncio.sleep(0.02)
+
+    async def until_none(self) -> None:
+        """Until nothing is there that changes pods."""
+        async with asyncio.timeout(40):
+            for path in (f"{WEBHOOKS}/{NAME}", *(f"{path}/{NAME}" for path in POLICY_PATHS.values())):
+                while (await asyncio.to_thread(self.rest.client.get, path)).is_success:
+                    await asyncio.sleep(0.05)
 
     async def secret(self) -> Mapping[str, str]:
         found = await self.cluster.api.read_object(SECRETS, f"slackwater/{SERVICE}")
@@ -359,7 +369,13 @@ async def test_policy_and_webhook_follow_the_setting_and_are_never_both_there(
             await site.until_labelled("third", colour="blue")
         async with site.running():
             await site.until_only(policy=True)
-        await asyncio.to_thread(withdraw, real)
+        for former in ("auto", "webhook"):
+            async with WebhookSite(real, rest, profiles=former).running():
+                await site.until_only(policy=former == "auto")
+            async with WebhookSite(real, rest, profiles="off").running() as service:
+                assert PROFILE.plural not in service.parts.loops, "profiles are not followed"
+                await site.until_none()
+        assert "nothing to withdraw" in await asyncio.to_thread(withdraw, real)
         await asyncio.to_thread(rest.delete, f"{path_of(PROFILE)}/third")
 
 

@@ -69,6 +69,8 @@ class Claimer:
         """Few, so that claims queue up behind each other."""
         self._hold_seconds = self._rng.choice((4.0, 15.0, 60.0))
         self._numbers = 0
+        self._unanswered: set[str] = set()
+        """Claims of which a request had no answer."""
         if TAKES_BACK in world.plan.habits:  # enough of them to fill a pool
             self._workloads, self._hold_seconds = 12, 20.0
 
@@ -131,11 +133,14 @@ class Claimer:
         """The life of one claim, until it has ended; during the quiet time it stays as it is."""
         submit = Ask(SUBMIT, claim)
         if rng.random() < 0.15:  # two replicas get the same request at the same time
-            first, _ = await asyncio.gather(
+            first, second = await asyncio.gather(
                 self._told(process, rng, claim, submit), self._once(process, rng, claim, submit)
             )
+            first = second if second is not None and first.kept is None else first
         else:
             first = await self._told(process, rng, claim, submit)
+        if first.kept is None and claim.id in self._unanswered:
+            process.start(self._given_up(process, claim), "given up")
         patience, holds = rng.uniform(5.0, 60.0), self._hold_seconds * rng.uniform(0.3, 1.5)
         answer, since = first, self._world.loop.time()
         while answer.kept is not None and answer.kept.claim.state not in ENDED:
@@ -153,6 +158,11 @@ class Claimer:
                 await process.clock.sleep(QUIET_LOOK_SECONDS if self._is_quiet else LOOK_SECONDS)
                 answer = await self._told(process, rng, claim, Ask(LOOK))
 
+    async def _given_up(self, process: Process, claim: QuotaClaim) -> None:
+        """Release a claim that was refused, because an earlier request without an answer may get it yet."""
+        await process.clock.sleep(self._world.plan.fault_seconds - self._world.loop.time() + QUIET_LOOK_SECONDS)
+        await self._told(process, self._world.random(f"{claim.id} given up"), claim, Ask(RELEASE))
+
     async def _give_back(self, process: Process, rng: Random, claim: QuotaClaim) -> Answer:
         """Some end at once, some use their grace, as a checkpoint does."""
         if claim.reclaim is not None and rng.random() < 0.5:
@@ -168,11 +178,7 @@ class Claimer:
             await process.clock.sleep(rng.uniform(*PAUSE_SECONDS))
 
     async def _once(self, process: Process, rng: Random, claim: QuotaClaim, ask: Ask) -> Answer | None:
-        running = [
-            place
-            for name, place in self._world.places.items()
-            if name.startswith(QUOTA) and place.service is not None and place.process and place.process.is_running
-        ]
+        running = [place for name, place in self._world.places.items() if name.startswith(QUOTA) and place.is_serving]
         if not running:
             return None
         place = rng.choice(running)
@@ -182,6 +188,7 @@ class Claimer:
         done, _ = await asyncio.wait({answered}, timeout=ANSWER_SECONDS)
         if not done:
             answered.cancel()
+            self._unanswered.add(claim.id)
             return None
         answer = answered.result()
         if answer is not None:

@@ -75,6 +75,13 @@ class Place:
     """Whether it starts next as the version before this one."""
     service: Any = None
     """What the composition root of a replica has built; None before its first start."""
+    served_by: Process | None = None
+    """The process that has built it."""
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the service of the process that runs now has been built: before, that of a dead process is here."""
+        return self.process is not None and self.process.is_running and self.served_by is self.process
 
 
 def settings_from(model: Any, values: Mapping[str, Any]) -> Any:
@@ -228,6 +235,7 @@ class World:
                 platform = Platform(bus, process.clock, databases, NOWHERE, process.member, timing)
                 place = self.places[process.name]
                 place.service = built = build(given, platform)
+                place.served_by = process
                 await built.run(lambda: None)
 
         return main

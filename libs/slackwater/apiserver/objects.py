@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.apiserver.records import WatchedKind
+from slackwater.apiserver.records import FIELD_MANAGER, WatchedKind
 from slackwater.resources.kind import Kind
 from slackwater.resources.names import API_VERSION
 
@@ -24,7 +24,7 @@ GROUP, VERSION = API_VERSION.split("/")
 @dataclass(frozen=True, slots=True)
 class ObjectRecord:
     """An object of any kind. `generation` rises with every change of its spec. `spec` and `status` are JSON texts, with
-    sorted keys."""
+    sorted keys. `is_own`: FIELD_MANAGER has written to it."""
 
     key: str
     uid: str
@@ -32,6 +32,7 @@ class ObjectRecord:
     generation: int
     spec: str
     status: str
+    is_own: bool = False
 
     def read_spec(self) -> Any:
         return msgspec.json.decode(self.spec)
@@ -55,6 +56,7 @@ def parse_object(item: Json) -> ObjectRecord:
         int(metadata.get("generation") or 0),
         json_text(item.get("spec")),
         json_text(item.get("status")),
+        any(entry.get("manager") == FIELD_MANAGER for entry in metadata.get("managedFields") or ()),
     )
 
 

@@ -121,6 +121,10 @@ class ApiServer(ObjectReader, Protocol):
         """Rights whose use was refused last, as RightMissing names them."""
         ...
 
+    async def review_rights(self) -> None:
+        """Ask for each missing right whether it is granted again: what is granted may not be used for a long time."""
+        ...
+
     @property
     def clock_skew_seconds(self) -> float | None:
         """How far the server's clock is ahead of this process', to about a second; None if it is not known yet."""

@@ -23,6 +23,8 @@ class DecisionKind(StrEnum):
     """What the status of a Kubernetes node shows of its offer."""
     CLAIM = "claim"
     """Whether a claim on a quota is admitted, waits, is refused or has to end."""
+    DESCHEDULE = "deschedule"
+    """Which pods a profile proposes to move."""
     MIGRATION = "migration"
     """Whether the move of a pod is admitted or held, and each of its steps."""
 
@@ -96,6 +98,10 @@ class Reason(StrEnum):
     CLAIM_FOUND_AFTER_END = "claim_found_after_end"
     CLAIM_FOUND_BEYOND_CLAIM = "claim_found_beyond_claim"
     CLAIM_FOUND_RECLAIM_WITHOUT_EFFECT = "claim_found_reclaim_without_effect"
+    DESCHEDULE_PROPOSED = "deschedule_proposed"
+    DESCHEDULE_DRY_RUN = "deschedule_dry_run"
+    DESCHEDULE_NOTHING = "deschedule_nothing"
+    DESCHEDULE_LOOPING = "deschedule_looping"
     MIGRATION_ADMITTED = "migration_admitted"
     MIGRATION_HELD = "migration_held"
     MIGRATION_REFUSED = "migration_refused"
@@ -111,6 +117,7 @@ ONLY_TOLD = frozenset(
         Reason.THROTTLE_LEFT_TO_WEIGHTS,
         Reason.EVICT_OBSERVED_ONLY,
         Reason.SCHEDULING_OBSERVED_ONLY,
+        Reason.DESCHEDULE_DRY_RUN,
     }
 )
 """Reasons of decisions that are recorded but never carried out: the mode of the pool does not allow them, or CPU

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from slackwater.descheduling.move_history import Moves, RestRules, stay_reason, with_moves
-from slackwater.descheduling.placement import ClusterPlacement, EvictionProposal, PlacedPod
+from slackwater.descheduling.placement import ClusterPlacement, EvictionGate, EvictionProposal, PlacedPod, after_moves
+from slackwater.descheduling.placer import Placer
 from slackwater.descheduling.plugins import (
     BalancePoint,
     DeschedulePoint,
@@ -16,6 +19,10 @@ from slackwater.descheduling.plugins import (
     SortPoint,
 )
 from slackwater.model.records import record
+
+NO_TARGET: Final = "no_target"
+"""No other node holds the pod, or none that would be better."""
+_Propose = Callable[[ClusterPlacement, float, EvictionGate], Sequence[EvictionProposal]]
 
 
 @record(frozen=True, slots=True)
@@ -63,7 +70,9 @@ class CycleGate:
         rules: RestRules,
         replicas: Mapping[str, int],
         now_s: float,
+        placer: Placer | None = None,
     ) -> None:
+        self.placer = placer
         self._filters = filters
         self._rules = rules
         self._replicas = replicas
@@ -94,6 +103,15 @@ class CycleGate:
         stay = stay_reason(self._moves, pod.workload, self._now_s, self._rules, replicas=replicas, moving=moving)
         return self.counts.refusal(pod.namespace, pod.node) if stay is None else stay
 
+    def place(self, pod: PlacedPod, among: Collection[str] | None = None) -> str | None:
+        """slackwater.descheduling.placement.EvictionGate; counts a pod that finds no place."""
+        if self.placer is None:
+            return ""
+        target = self.placer.place(pod, among)
+        if target is None:
+            self.refusals[NO_TARGET] += 1
+        return target
+
     def record(self, pod: PlacedPod) -> None:
         """Counts a proposed pod, and its workload as moved."""
         self._proposed.add(pod.uid)
@@ -121,21 +139,27 @@ def run_cycle(
     moves: Moves | None = None,
     rules: RestRules = RestRules(),  # noqa: B008 - a value
     replicas: Mapping[str, int] | None = None,
+    margin: float | None = None,
 ) -> CyclePlan:
     """Returns the plan of a cycle: Deschedule before Balance, each in the order of the plugins, then PreEvictionFilter
-    and Sort. A pod without workload does not rest, because its next pod is not known to be the same one."""
+    and Sort. Each plugin sees the cluster after the moves of those before it. A pod without workload does not rest,
+    because its next pod is not known to be the same one. `margin`: a proposal needs a target that stays so far below
+    its allocatable amounts, 0..1; None: targets are the plugins' concern alone."""
     filters = [plugin for plugin in plugins if isinstance(plugin, FilterPoint)]
     gate = CycleGate(filters, limits, moves or {}, rules, replicas or {}, now_s)
     proposals: list[EvictionProposal] = []
-    for plugin in plugins:
-        if isinstance(plugin, DeschedulePoint):
-            proposals += plugin.deschedule(cluster, now_s, gate)
-    for plugin in plugins:
-        if isinstance(plugin, BalancePoint):
-            proposals += plugin.balance(cluster, now_s, gate)
+    dropped: dict[str, str] = {}
+    for propose in _proposers(plugins):
+        current = after_moves(cluster, proposals)
+        gate.placer = None if margin is None else Placer(current, margin)
+        for proposal in propose(current, now_s, gate):
+            target = proposal.target or gate.place(proposal.pod)
+            if target is None:
+                dropped[proposal.pod.uid] = NO_TARGET
+            else:
+                proposals.append(replace(proposal, target=target))
     last_checks = [plugin for plugin in plugins if isinstance(plugin, PreEvictionFilterPoint)]
     accepted: list[EvictionProposal] = []
-    dropped: dict[str, str] = {}
     for proposal in proposals:
         reasons = (plugin.pre_eviction_filter(proposal, cluster, now_s) for plugin in last_checks)
         reason = next((each for each in reasons if each is not None), None)
@@ -148,3 +172,8 @@ def run_cycle(
             accepted = list(plugin.sort(accepted))
     moved = Counter(proposal.pod.workload for proposal in accepted)
     return CyclePlan(accepted, dropped, gate.refusals, with_moves(moves or {}, moved, now_s, rules))
+
+
+def _proposers(plugins: Sequence[Plugin]) -> Iterator[_Propose]:
+    yield from (plugin.deschedule for plugin in plugins if isinstance(plugin, DeschedulePoint))
+    yield from (plugin.balance for plugin in plugins if isinstance(plugin, BalancePoint))

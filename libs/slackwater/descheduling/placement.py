@@ -6,8 +6,8 @@ number of pods, and is never part of a pod's own amounts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field, replace
 from enum import IntEnum, StrEnum
 from typing import Protocol
 
@@ -56,6 +56,24 @@ class PodToleration:
 
 
 @record(frozen=True, slots=True)
+class SpreadRule:
+    """Pods with these labels in the pod's namespace differ by at most `max_skew` between two domains: nodes with the
+    same value of the label `topology_key`."""
+
+    topology_key: str
+    max_skew: int = 1
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True, slots=True)
+class AntiAffinityRule:
+    """No other pod with these labels in the pod's namespace is in the same domain."""
+
+    topology_key: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True, slots=True)
 class PlacedPod:
     """A pod on a node."""
 
@@ -82,6 +100,12 @@ class PlacedPod:
     affinity: Sequence[Mapping[str, frozenset[str]]] = ()
     """Terms of which one must hold; each is label to accepted values."""
     tolerations: Sequence[PodToleration] = ()
+    images: Sequence[str] = ()
+    restarts: int = 0
+    """Of all its containers."""
+    phase_reason: str = ""
+    spread: Sequence[SpreadRule] = ()
+    anti_affinity: Sequence[AntiAffinityRule] = ()
     mirror: bool = False
     static: bool = False
     terminating: bool = False
@@ -138,20 +162,41 @@ class EvictionGate(Protocol):
     def allows(self, pod: PlacedPod) -> bool:
         """Whether the pod may be proposed now."""
 
+    def place(self, pod: PlacedPod, among: Collection[str] | None = None) -> str | None:
+        """Returns the node where room is now reserved for the pod; None where no other node holds it, and empty where
+        the cycle looks for none. `among`: names of the nodes that would be better; None: any."""
+
     def record(self, pod: PlacedPod) -> None:
         """Counts a pod that is proposed."""
+
+
+def after_moves(cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]) -> ClusterPlacement:
+    """Returns the cluster with each proposed pod on its target, and the same load. One without a target stays."""
+    moves = {proposal.pod.uid: proposal for proposal in proposals if proposal.target}
+    if not moves:
+        return cluster
+    pods = {name: [pod for pod in placed if pod.uid not in moves] for name, placed in cluster.pods.items()}
+    for proposal in moves.values():
+        pods.setdefault(proposal.target, []).append(replace(proposal.pod, node=proposal.target))
+    return ClusterPlacement(cluster.nodes, pods)
 
 
 def admits(node: PlacementNode, pod: PlacedPod) -> bool:
     """Whether the node's labels, taints and cordon allow the pod, room aside."""
     return (
         not node.unschedulable
-        and all(node.labels.get(key) == value for key, value in pod.node_selector.items())
-        and (not pod.affinity or any(_holds(term, node.labels) for term in pod.affinity))
+        and admits_labels(node, pod)
         and all(
             taint.effect == "PreferNoSchedule" or any(each.matches(taint) for each in pod.tolerations)
             for taint in node.taints
         )
+    )
+
+
+def admits_labels(node: PlacementNode, pod: PlacedPod) -> bool:
+    """Whether the labels of the node are what the pod's node selector and affinity want."""
+    return all(node.labels.get(key) == value for key, value in pod.node_selector.items()) and (
+        not pod.affinity or any(_holds(term, node.labels) for term in pod.affinity)
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, cast
 
+from slackwater.descheduling.compaction import high_node_utilization
 from slackwater.descheduling.plugins import (
     ENTRY_POINT,
     BalancePoint,
@@ -19,12 +20,31 @@ from slackwater.descheduling.plugins import (
     PreEvictionFilterPoint,
     SortPoint,
 )
+from slackwater.descheduling.pod_groups import anti_affinity, remove_duplicates, topology_spread
 from slackwater.descheduling.profile import PluginArgs, PluginChoice
+from slackwater.descheduling.single_pods import (
+    failed_pods,
+    node_affinity,
+    node_taints,
+    pod_life_time,
+    too_many_restarts,
+)
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.model.plugins import entry_points
 
 PluginFactory = Callable[[PluginArgs], Plugin]
-BUILT_IN: Final[Mapping[str, PluginFactory]] = {}
+BUILT_IN: Final[Mapping[str, PluginFactory]] = {
+    "HighNodeUtilization": high_node_utilization,
+    "PodLifeTime": pod_life_time,
+    "RemoveDuplicates": remove_duplicates,
+    "RemoveFailedPods": failed_pods,
+    "RemovePodsHavingTooManyRestarts": too_many_restarts,
+    "RemovePodsViolatingInterPodAntiAffinity": anti_affinity,
+    "RemovePodsViolatingNodeAffinity": node_affinity,
+    "RemovePodsViolatingNodeTaints": node_taints,
+    "RemovePodsViolatingTopologySpreadConstraint": topology_spread,
+}
+"""A test compares these with the entry points in pyproject.toml."""
 _POINTS: Final = (BalancePoint, DeschedulePoint, EvictPoint, FilterPoint, PreEvictionFilterPoint, SortPoint)
 
 

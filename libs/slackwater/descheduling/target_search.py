@@ -7,7 +7,7 @@ and taints are compared once per distinct demand of pods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ class TargetSearch:
     ) -> None:
         """`margin`: by how much, in 0..1 of the weighted load, the target must stay below the source; 0: not at all."""
         self._targets = targets
+        self._index = {target.node.name: place for place, target in enumerate(targets)}
         self._for_any = np.array([classes[target.node.name] in LOW_NODES for target in targets], dtype=np.bool_)
         self._for_prod = np.array([classes[target.node.name] in PROD_LOW_NODES for target in targets], dtype=np.bool_)
         self._node_fit = node_fit
@@ -52,11 +53,21 @@ class TargetSearch:
         self._score = (used * self._weight_of).sum(axis=0)
         self._allowed: dict[object, NDArray[np.bool_]] = {}
 
-    def reserve(self, pod: PlacedPod, load: Amounts, source_score: float, *, prod: bool) -> str | None:
+    def reserve(
+        self,
+        pod: PlacedPod,
+        load: Amounts,
+        source_score: float,
+        *,
+        prod: bool,
+        without: str = "",
+        among: Collection[str] | None = None,
+    ) -> str | None:
         """Returns the coolest target that holds the pod, and reserves its load there; None where none does.
 
         `prod`: the load of prod is balanced, so that its low nodes are the targets. `source_score`: weighted load of
-        the node that the pod leaves, 0..1, as `score_of` returns it.
+        the node that the pod leaves, 0..1, as `score_of` returns it. `without` names a target that is left out,
+        `among` those that are not (None: all).
         """
         if not self._targets:
             return None
@@ -73,6 +84,7 @@ class TargetSearch:
         after = self._score + np.array(need, dtype=np.float64) @ self._weight_of
         if self._margin > 0:
             fits &= after + self._margin <= source_score
+        self._leave_out(fits, without, among)
         places = np.flatnonzero(fits)
         if not places.size:
             return None
@@ -84,6 +96,14 @@ class TargetSearch:
             self._free[:, place] -= asked
         self._score[place] = after[place]
         return self._targets[place].node.name
+
+    def _leave_out(self, fits: NDArray[np.bool_], without: str, among: Collection[str] | None) -> None:
+        if without in self._index:
+            fits[self._index[without]] = False
+        if among is not None:
+            chosen = np.zeros_like(fits)
+            chosen[[self._index[name] for name in among if name in self._index]] = True
+            fits &= chosen
 
     def _free_of(self, target: NodeLoad) -> list[int]:
         return _amounts(free_for_requests(target.node, target.pods), self._requested)

@@ -71,6 +71,21 @@ class Eviction(BaseModel):
     decision_id: Name
 
 
+class WorkloadStart(BaseModel):
+    """Start one pod of a workload that the node's operator has described in a file on it (`workload`). `digest` is that
+    of the file's content: a node whose file differs refuses. Begun at most once per `id`, and not after `deadline`. A
+    pod that runs is not ended when its start is left out."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: Name
+    workload: Name
+    digest: Name
+    deadline: Moment
+    reason: Text
+    decision_id: Name
+
+
 def eviction_id(decision_id: str, number: int) -> str:
     """The id of the `number`th eviction of a decision.
 
@@ -94,11 +109,11 @@ class LocalWaterline(BaseModel):
 
 class IntentDeclared(Payload):
     """The desired state of a node. Pods that `throttles` (CPU) or `memory_throttles` do not name are restored to their
-    limits before the throttle. `memory_throttles` is omitted if empty, `memory_protection` if `none`.
+    limits before the throttle. `memory_throttles` and `starts` are omitted if empty, `memory_protection` if `none`.
 
     `lease_seconds` counts from receipt on the agent's monotonic clock and restarts with each lease.renewed of the
     writer that covers the node; 0 = the writer receives no reports of the node. When the lease expires, the agent
-    restores the throttles of this writer step by step and starts none of its evictions.
+    restores the throttles of this writer step by step, and begins none of its evictions and starts.
     """
 
     KEY_PARTS: ClassVar[int] = 2
@@ -119,6 +134,7 @@ class IntentDeclared(Payload):
     evictions: Items[Eviction] = ()
     memory_throttles: Items[MemoryThrottle] = Field(default=(), exclude_if=operator.not_)
     memory_protection: MemoryProtection = Field(default=MemoryProtection.NONE, exclude_if=_is_unprotected)
+    starts: Items[WorkloadStart] = Field(default=(), exclude_if=operator.not_)
     waterlines: Items[LocalWaterline] = ()
     rules: DocumentText = ""
     """Rules that the agent applies by itself after the lease has expired, as JSON of slackwater.waterline.rules_codec;

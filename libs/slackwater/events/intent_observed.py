@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.events.envelope import Payload
 from slackwater.model.bounds import Count, CpuMilli, Items, MachineAmount, Moment, Name, Text
+from slackwater.model.start_states import StartState
 
 READ_REFUSED: Final = "read_refused"
 """The error of a limit that could not be read back: None then stands for unknown, and what was in force may still be.
@@ -38,9 +39,23 @@ class ObservedMemoryLimit(BaseModel):
     decision_id: Name | None = None
 
 
+class ObservedStart(BaseModel):
+    """Of one requested start: its state, the pod (empty before it began), when it began and when it was ready."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: Name
+    state: StartState
+    pod_uid: Text = ""
+    detail: Text = ""
+    started_at: Moment | None = None
+    ready_at: Moment | None = None
+
+
 class IntentObserved(Payload):
     """The observed state of a generation. `observed_at` is the time after the last write; `limits` and
-    `memory_limits` (omitted if empty) have the changed pods."""
+    `memory_limits` (omitted if empty) have the changed pods, `starts` (omitted if empty) all starts of the document
+    that are decided."""
 
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "intent.observed"
@@ -55,6 +70,7 @@ class IntentObserved(Payload):
     observed_at: Moment
     limits: Items[ObservedLimit] = ()
     memory_limits: Items[ObservedMemoryLimit] = Field(default=(), exclude_if=operator.not_)
+    starts: Items[ObservedStart] = Field(default=(), exclude_if=operator.not_)
     foreign_writers: Items[Text] = ()
 
     def key(self) -> str:

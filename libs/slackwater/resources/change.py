@@ -108,6 +108,7 @@ class ChangeResources(Generic[R, V]):
         prepared = await self.hooks.prepare()
         async with self._store.changing() as transaction:
             rows = list(await transaction.read_all())
+            stored = rows
             staged = [self._staged(document, row_of(rows, document.name), by) for document in wanted]
             for each in staged:
                 rows = with_row(rows, each.row)
@@ -118,9 +119,10 @@ class ChangeResources(Generic[R, V]):
             self.hooks.validate_together([each.row.name for each in staged], self.in_force.now, would, prepared)
             if dry_run:
                 return [Change(each.document, each.before, would) for each in staged]
-            for each in staged:
-                if each.is_changed:
-                    await transaction.save(each.row)
+            changed = [each.row for each in staged if each.is_changed]
+            await self.hooks.confirm(transaction.unit, [row_of(stored, row.name) for row in changed], would)
+            for row in changed:
+                await transaction.save(row)
         warning = await self._try_to_follow() if any(each.is_changed for each in staged) else ""
         shown: Sequence[R] = [each.document for each in staged]
         try:
@@ -161,6 +163,7 @@ class ChangeResources(Generic[R, V]):
             self.hooks.validate_together([name], self.in_force.now, would, prepared)
             if dry_run:
                 return Change(first, present.document, would)
+            await self.hooks.confirm(transaction.unit, [present], would)
             await transaction.save(after)
         return Change(first, present.document, warning=await self._try_to_follow())
 

@@ -72,6 +72,13 @@ class Hooks(Generic[R, V]):
         Raises InvalidInput, Conflict.
         """
 
+    async def confirm(self, unit: Any, replaced: Sequence[StoredResource], would: InForce[R, V]) -> None:
+        """Check a change once more in its transaction `unit` (slackwater.store.port.UnitOfWork), before it is saved,
+        and write there what belongs to it. `replaced` are the present rows of what changes. Not called for a dry run.
+
+        Raises InvalidInput, Conflict, Unavailable.
+        """
+
     def accepted(self, value: V, row: StoredResource) -> V:
         """A value with what only its row says of it, such as when it was stored."""
         return value

@@ -49,7 +49,10 @@ class PastGeneration:
 
 
 class ResourceTransaction(Protocol):
-    """One transaction on the resources of one kind."""
+    """One transaction on the resources of one kind. `unit` is that of the store (slackwater.store.port.UnitOfWork)."""
+
+    @property
+    def unit(self) -> Any: ...
 
     async def read_all(self) -> Sequence[StoredResource]:
         """All rows, by name, locked against other changes until the transaction ends."""

@@ -73,6 +73,16 @@ class SpeaksRpc(Protocol):
 
 
 @runtime_checkable
+class Draining(Protocol):
+    """A service that serves on for a while after it was asked to stop, because clients still come."""
+
+    @property
+    def drain_seconds(self) -> float:
+        """For how long; 0 if there are no such clients."""
+        ...
+
+
+@runtime_checkable
 class Sharded(Protocol):
     """A service whose replicas share its partitions."""
 

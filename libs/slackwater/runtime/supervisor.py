@@ -17,7 +17,7 @@ import anyio
 
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.time import Clock, SystemClock
-from slackwater.runtime.service import Check, Service
+from slackwater.runtime.service import Check, Draining, Service
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 
@@ -51,7 +51,7 @@ class RestartLimits:
     remain together.
     """
     final_stop_seconds: float = 2.5
-    """Time after which remaining services are abandoned."""
+    """Time after which remaining services are abandoned, beside what they need to drain."""
 
 
 DEFAULT_LIMITS = RestartLimits()
@@ -170,6 +170,8 @@ class Supervisor:
     async def _stop(self, tasks: dict[str, asyncio.Task[None]]) -> None:
         begun = asyncio.get_running_loop().time()
         tasks = {name: task for name, task in tasks.items() if not task.done()}  # `run` reports how those ended
+        services = [entry.service for entry in self.supervised]
+        drain_seconds = max((one.drain_seconds for one in services if isinstance(one, Draining)), default=0.0)
 
         async def ended(some: Sequence[asyncio.Task[None]], by: float) -> None:
             left = max(0.0, begun + by - asyncio.get_running_loop().time())
@@ -179,7 +181,7 @@ class Supervisor:
         for task in reversed(tasks.values()):
             task.cancel()
             await ended([task], self._limits.orderly_stop_seconds)
-        await ended(list(tasks.values()), self._limits.final_stop_seconds)
+        await ended(list(tasks.values()), self._limits.final_stop_seconds + drain_seconds)
         for entry in self.supervised:
             entry.state = State.STOPPED
         for name, task in tasks.items():

@@ -54,25 +54,22 @@ _SETTLE_SECONDS = 0.02
 rows; a separate exchange would delay new commits. Rows waiting for capacity trigger it at once.
 """
 _PRUNE_SECONDS = 600.0
-_READMIT_SECONDS = 15.0
 
 _DELETE = "DELETE FROM outbox WHERE position = ANY($1::bigint[])"
 _PENDING = (
     f"WITH gone AS ({_DELETE})"  # noqa: S608 - constants; the rest of the statement still sees what it deletes
     " SELECT position, id::text, type, subject, headers, payload FROM outbox"
-    " WHERE refused IS NULL AND NOT subject = ANY($2::text[]) AND NOT position = ANY($1)"
+    f" WHERE (refused IS NULL OR refused LIKE 'type: %{UNKNOWN_TYPE}' AND type = ANY($4::text[]))"
+    " AND NOT subject = ANY($2::text[]) AND NOT position = ANY($1)"
 )
+"""During a rolling change a replica of an older version refuses rows whose event type it does not know. They are sent
+in their place: a later row of the same subject must not overtake them."""
 _FIRST = " ORDER BY position LIMIT $3"
-_OF_MINE = f" AND {PARTITION_OF_ROW} = ANY($4::int[])"
+_OF_MINE = f" AND {PARTITION_OF_ROW} = ANY($5::int[])"
 _REFUSE_WITHOUT_SHARD = (
     "UPDATE outbox SET refused = 'subject: no shard in it; sw.v1.EVENT.SHARD.KEY is needed'"  # noqa: S608 - constants
     f" WHERE refused IS NULL AND NOT {HAS_SHARD}"
 )
-_READMIT = (
-    "UPDATE outbox SET refused = NULL"  # noqa: S608 - constants
-    f" WHERE refused LIKE 'type: %{UNKNOWN_TYPE}' AND type = ANY($1::text[])"
-)
-"""During a rolling change a replica of an older version refuses rows whose event type it does not know."""
 BACKLOG = (
     "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM outbox"
     " WHERE refused IS NULL"
@@ -113,7 +110,7 @@ class OutboxRelay:
             fence.on_change(self._wake.set)
         self._has_backlog = False
         self._pause = FIRST_PAUSE_SECONDS
-        self._pruned_at = self._readmitted_at = float("-inf")
+        self._pruned_at = float("-inf")
 
     async def run(self) -> None:
         """Relay until cancelled; retries with a growing, jittered pause while database or bus is
@@ -199,12 +196,13 @@ class OutboxRelay:
         """Delete published rows; read waiting rows in order, without subjects in flight."""
         if published:
             self._pause = FIRST_PAUSE_SECONDS
+        known = known_types()
         if self._fence is None:
-            return list(await connection.fetch(_PENDING + _FIRST, published, busy, room))
+            return list(await connection.fetch(_PENDING + _FIRST, published, busy, room, known))
         owned = [partition for partition in self._fence.held() if self._fence.holds(partition)]
         if not owned and not published:
             return []
-        return list(await connection.fetch(_PENDING + _OF_MINE + _FIRST, published, busy, room, owned))
+        return list(await connection.fetch(_PENDING + _OF_MINE + _FIRST, published, busy, room, known, owned))
 
     async def _settle(self, connection: asyncpg.Connection[Any], outcome: SendOutcome) -> None:
         if outcome.published:
@@ -226,10 +224,6 @@ class OutboxRelay:
         return self._fence is None or self._fence.holds(partition_in(subject))
 
     async def _prune(self, connection: asyncpg.Connection[Any]) -> None:
-        if self._clock.monotonic() - self._readmitted_at >= _READMIT_SECONDS:
-            self._readmitted_at = self._clock.monotonic()
-            if await connection.execute(_READMIT, known_types()) != "UPDATE 0":
-                self._wake.set()
         if self._clock.monotonic() - self._pruned_at >= _PRUNE_SECONDS:
             self._pruned_at = self._clock.monotonic()
             await connection.execute(PRUNE)

@@ -88,7 +88,7 @@ def _recorded(change: str) -> TextClause:
 
 class _Transaction:
     def __init__(self, unit: UnitOfWork, kind: Kind, statements: _Statements) -> None:
-        self._unit = unit
+        self.unit = self._unit = unit
         self._kind = kind
         self._statements = statements
 

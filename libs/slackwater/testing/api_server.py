@@ -91,6 +91,9 @@ class MemoryApiServer:
     def missing_rights(self) -> Sequence[str]:
         return [f"list {plural}" for plural in sorted(self.forbidden)]
 
+    async def review_rights(self) -> None:
+        """What is forbidden is the state itself."""
+
     @property
     def clock_skew_seconds(self) -> float | None:
         return 0.0
@@ -209,7 +212,8 @@ class MemoryApiServer:
         """Fields that are no longer applied stay, because tests compare only what is applied."""
         self._refuse_if_down(kind)
         known = self._objects.get(kind.plural, {}).get(key)
-        changed = _merged(known or {}, {**document, "metadata": {**document.get("metadata", {}), "name": key}})
+        metadata = {**document.get("metadata", {}), "name": key, "managedFields": [{"manager": FIELD_MANAGER}]}
+        changed = _merged(known or {}, {**document, "metadata": metadata})
         if changed != known:
             self.put(kind, changed)
             self.applied.append((kind.plural, key))

@@ -19,6 +19,8 @@ _CHANGED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class _Transaction:
+    unit = None
+
     def __init__(self, rows: dict[str, StoredResource], kind: str) -> None:
         self.rows = rows
         self.saved: list[StoredResource] = []

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
+from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.machine import online_cpus
-from slackwater.agent.adapters.linux.supervise import Guard, run_managed, run_unmanaged
+from slackwater.agent.adapters.linux.supervise import AS_HERE, Guard, Surroundings, run_managed, run_unmanaged
+from slackwater.agent.adapters.linux.workload_files import read_template
 from slackwater.agent.domain.admission import Command, admit, cfs_period_us, cpu_limit_milli
+from slackwater.agent.domain.workload_template import WorkloadTemplate
 from slackwater.model.errors import Misconfigured
 from slackwater.model.identifiers import new_id
 from slackwater.runtime.state import StateDir
 
 
-def run_command(command: Command, state_dir: Path, guard: Guard | None = None) -> int:
+def run_command(
+    command: Command, state_dir: Path, guard: Guard | None = None, surroundings: Surroundings = AS_HERE
+) -> int:
     """Run the command as a managed workload; its exit code. Raises InvalidInput that names the wrong flag.
 
     `guard` looks every second whether the command may go on.
@@ -28,12 +35,44 @@ def run_command(command: Command, state_dir: Path, guard: Guard | None = None) -
     reason = hierarchy.why_unwritable()
     if reason is not None:
         sys.stderr.write(f"slackwater exec: runs unmanaged: {reason}\n")
-        return run_unmanaged(command.arguments, guard)
+        return run_unmanaged(command.arguments, guard, surroundings)
     try:
-        instance = os.environ.get("SLACKWATER_AGENT_INSTANCE") or StateDir(state_dir).instance_id()
-        layout = Layout(hierarchy, instance, state_dir / "agent", len(online_cpus()))
-        layout.ensure_tiers()
+        layout = _layout(hierarchy, state_dir)
     except (Misconfigured, OSError) as error:
         sys.stderr.write(f"slackwater exec: runs unmanaged: {error}\n")
-        return run_unmanaged(command.arguments, guard)
-    return run_managed(layout, pod, command.arguments, limit, period_us, guard)
+        return run_unmanaged(command.arguments, guard, surroundings)
+    return run_managed(layout, pod, command.arguments, limit, period_us, guard, surroundings)
+
+
+def run_file(file: Path, state_dir: Path) -> int:
+    """Run the workload that a file describes; its exit code. Raises InvalidInput that names the wrong field."""
+    template = read_template(file)
+    return run_command(template.command, state_dir, surroundings=surroundings_of(template))
+
+
+def run_template(
+    template: WorkloadTemplate, state_dir: Path, uid: str, labels: Mapping[str, str], begins_by: float
+) -> int:
+    """Run a described workload as the pod `uid` with these labels beside its own; its exit code.
+
+    Raises InvalidInput for a field that `slackwater exec` would refuse, Misconfigured where nothing can be managed: an
+    agent would not see the pod that it has started.
+    """
+    command = replace(template.command, labels=(*template.command.labels, *(f"{k}={v}" for k, v in labels.items())))
+    pod, limit = admit(command, uid, datetime.now(UTC)), cpu_limit_milli(command)
+    layout = _layout(find_hierarchy(), state_dir)
+    around = surroundings_of(template, begins_by)
+    return run_managed(layout, pod, command.arguments, limit, cfs_period_us(command), surroundings=around)
+
+
+def surroundings_of(template: WorkloadTemplate, begins_by: float = math.inf) -> Surroundings:
+    """What a described workload finds."""
+    return Surroundings(template.environment, template.directory, begins_by)
+
+
+def _layout(hierarchy: Hierarchy, state_dir: Path) -> Layout:
+    """Raises Misconfigured, OSError."""
+    instance = os.environ.get("SLACKWATER_AGENT_INSTANCE") or StateDir(state_dir).instance_id()
+    layout = Layout(hierarchy, instance, state_dir / "agent", len(online_cpus()))
+    layout.ensure_tiers()
+    return layout

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
-from slackwater.agent.adapters.memory import MemoryIntents
+from slackwater.agent.adapters.memory import MemoryIntents, MemoryStarts
 from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.domain.controls.catalog import CONTROLS
@@ -19,11 +19,12 @@ from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.domain.observation import Observation
 from slackwater.agent.domain.stored_reports import StoredReports
 from slackwater.agent.domain.tracing import TraceBudget
+from slackwater.agent.domain.workload_template import node_labels
 from slackwater.agent.edge.events import Envelopes
 from slackwater.agent.edge.publisher import BusPublisher
 from slackwater.agent.edge.send_queue import Outgoing
 from slackwater.agent.edge.subscriptions import Subscriptions
-from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Lock
+from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Launcher, Lock, StartLedger
 from slackwater.agent.settings import AgentSettings
 from slackwater.agent.usecases.actuate import Actuator, RestoreReport
 from slackwater.agent.usecases.agent_loop import AgentLoop
@@ -34,6 +35,7 @@ from slackwater.agent.usecases.evict import EvictPods
 from slackwater.agent.usecases.handle_intents import HandleIntents
 from slackwater.agent.usecases.report import ReportUsage
 from slackwater.agent.usecases.sample import SampleMachine
+from slackwater.agent.usecases.start_workloads import StartWorkloads
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import new_id
 from slackwater.model.nodes import NodeFacts
@@ -78,6 +80,9 @@ class AgentService:
     """Where the report file is written."""
     controls: Sequence[Control[Any]] = CONTROLS
     feed: PodFeed | None = None
+    launcher: Launcher | None = None
+    """What starts workloads, where the operator has described any."""
+    starts: StartLedger = field(default_factory=MemoryStarts)
     restore_report: RestoreReport | None = None
     metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters(), STANDS_IN_FOR))
     recovery_report: RestoreReport | None = None
@@ -167,22 +172,12 @@ class AgentService:
     def _loop(self, actuator: Actuator, outgoing: Outgoing, stored: StoredReports) -> AgentLoop:
         """The use cases of one run, wired."""
         settings, driver, clock, boot_epoch = self.settings, self.driver, self.platform.clock, new_id()
-        facts = described(driver.facts(), settings)
-        name, capacity = facts.name, facts.capacity.cpu_milli
+        facts = self._facts()
+        name = facts.name
         traces = TraceBudget(settings.trace_seconds, settings.urgent_trace_seconds)
         publisher = BusPublisher(outgoing, Envelopes(name, clock, traces))
-        node = PublishDescription(lambda: described(driver.facts(), settings), boot_epoch, clock, publisher, facts)
-        converge = ConvergeToIntents(
-            name,
-            boot_epoch,
-            driver,
-            actuator,
-            clock,
-            capacity,
-            controls=self.controls,
-            capacity_bytes=facts.capacity.memory_bytes,
-            memory_limit_bytes=settings.memory_bytes,
-        )
+        node = PublishDescription(self._facts, boot_epoch, clock, publisher, facts)
+        converge = self._converging(name, boot_epoch, facts.capacity, actuator)
         evict = EvictPods(
             name,
             driver,
@@ -203,7 +198,14 @@ class AgentService:
             settings.disconnected_record_burst_bytes,
             settings.disconnected_record_bytes_per_hour,
         )
-        intents = HandleIntents(name, clock, converge, evict, disconnected, publisher, self.intents, stored)
+        start = self._starting(
+            name,
+            spawn=lambda start: loop.spawn(start),  # noqa: PLW0108 - the loop is made last
+            changed=lambda writer: intents.answer(writer),  # noqa: PLW0108
+        )
+        if start is not None:
+            converge.starts = start.states
+        intents = HandleIntents(name, clock, converge, evict, disconnected, publisher, self.intents, stored, start)
         sampling = SampleMachine(
             driver,
             clock,
@@ -234,6 +236,33 @@ class AgentService:
             None if self.feed is None else self.feed.listed,
         )
         return loop
+
+    def _converging(self, node: str, boot_epoch: str, capacity: Resources, actuator: Actuator) -> ConvergeToIntents:
+        return ConvergeToIntents(
+            node,
+            boot_epoch,
+            self.driver,
+            actuator,
+            self.platform.clock,
+            capacity.cpu_milli,
+            controls=self.controls,
+            capacity_bytes=capacity.memory_bytes,
+            memory_limit_bytes=self.settings.memory_bytes,
+        )
+
+    def _facts(self) -> NodeFacts:
+        """The machine's facts, what the operator decided about it, and what it can start."""
+        facts = described(self.driver.facts(), self.settings)
+        if self.launcher is None:
+            return facts
+        return replace(facts, labels={**facts.labels, **node_labels(self.launcher.templates())})
+
+    def _starting(
+        self, node: str, spawn: Callable[[Coroutine[Any, Any, None]], None], changed: Callable[[str], None]
+    ) -> StartWorkloads | None:
+        if self.launcher is None:
+            return None
+        return StartWorkloads(node, self.driver, self.launcher, self.starts, self.platform.clock, spawn, changed)
 
 
 def described(facts: NodeFacts, settings: AgentSettings) -> NodeFacts:

@@ -19,6 +19,8 @@ from slackwater.agent.domain.knobs import Knob, KnobSpec, Target, Value
 from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.agent.domain.ledger import EvictionRecord
 from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
+from slackwater.agent.domain.starts import StartRecord
+from slackwater.agent.domain.workload_template import WorkloadTemplate
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted
@@ -133,6 +135,39 @@ class EvictionLedger(Protocol):
 
     def save(self, records: Mapping[str, EvictionRecord]) -> None:
         """Replace them all, atomically and synced."""
+        ...
+
+
+class StartLedger(Protocol):
+    """Starts by id, on disk, with how they ended; they survive the agent. Saving raises Unavailable."""
+
+    def load(self) -> dict[str, StartRecord]:
+        """All records known."""
+        ...
+
+    def save(self, records: Mapping[str, StartRecord]) -> None:
+        """Replace them all, atomically and synced."""
+        ...
+
+
+class Launcher(Protocol):
+    """What starts the workloads that this machine's operator has described."""
+
+    def templates(self) -> Mapping[str, WorkloadTemplate]:
+        """By name, as they are described now."""
+        ...
+
+    def launch(self, template: WorkloadTemplate, uid: str, labels: Mapping[str, str], within_seconds: float) -> None:
+        """Start a pod with this uid and these labels beside its own. It lives on when the agent ends. What has not
+        begun `within_seconds` gives up. Raises SlackwaterError where no process can be started."""
+        ...
+
+    async def is_ready(self, template: WorkloadTemplate) -> bool:
+        """Whether the check of the template succeeds now; returns within about a second."""
+        ...
+
+    def why_ended(self, uid: str) -> str:
+        """What is known of a pod that was launched and does not run."""
         ...
 
 

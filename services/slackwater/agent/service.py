@@ -18,13 +18,16 @@ from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.knob_files import MOUNTED_FILES, KernelFiles
+from slackwater.agent.adapters.linux.launcher import ProcessLauncher
 from slackwater.agent.adapters.linux.lock import AgentLock
-from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, MemoryLedger
+from slackwater.agent.adapters.linux.workload_files import WorkloadFiles
+from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, MemoryLedger, MemoryStarts
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.adapters.simulated import SimulatedDriver
+from slackwater.agent.adapters.starts_file import JsonStarts
 from slackwater.agent.fleet import FleetService
 from slackwater.agent.node_agent import AgentService, PodFeed
-from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Lock
+from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Launcher, Lock, StartLedger
 from slackwater.agent.settings import AgentSettings
 from slackwater.apiserver.port import ObjectReader
 from slackwater.model.errors import Misconfigured
@@ -41,6 +44,7 @@ class AgentState:
     intents: IntentFile = field(default_factory=MemoryIntents)
     lock: Lock | None = None
     report_file: Path | None = None
+    starts: StartLedger = field(default_factory=MemoryStarts)
     disk: DiskFiles = OS_FILES
 
 
@@ -54,6 +58,7 @@ def state_in(
         JsonIntents(folder / "intents.json", disk),
         lock,
         folder / "restore-report.json",
+        JsonStarts(folder / "starts.json", disk),
         disk,
     )
 
@@ -104,7 +109,16 @@ def build_agent(
         state.report_file,
         state.intents,
         state.disk,
+        launcher=_launcher(settings, platform.state_dir, driver),
+        starts=state.starts,
     )
+
+
+def _launcher(settings: AgentSettings, state_dir: Path, driver: Driver) -> Launcher | None:
+    """What starts workloads of this machine; None where the operator has described none."""
+    if settings.workloads_dir is None or not isinstance(driver, LinuxDriver):
+        return None
+    return ProcessLauncher(WorkloadFiles(settings.workloads_dir.absolute()), state_dir, driver.layout.instance)
 
 
 def build_in_cluster(

@@ -40,6 +40,10 @@ class AgentSettings(BaseSettings):
     host_applications: HostApplications = ()
     """JSON list; programs of the machine outside of pods that are measured and counted apart: name, cgroup (below the
     mount point of the hierarchy), and tier or qos (neither: prod). See docs/how-to/count-host-applications.md."""
+    workloads_dir: Path | None = None
+    """Driver linux: a folder of files `<name>.yaml` that each describe a workload that may be started on this machine
+    (docs/how-to/move-workloads.md). Not set: nothing is started. Commands of its files run as the agent's user, so only
+    that user may write to it."""
     kubeconfig: Path | None = None
     """Driver kubernetes: how to reach the API server; not set: with the service account of the agent's own pod."""
     cgroup_root: str = ""

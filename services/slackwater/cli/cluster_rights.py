@@ -19,6 +19,11 @@ class ClusterRight:
     name: str = ""
     is_namespaced: bool = False
 
+    def right(self, verb: str) -> str:
+        """As slackwater.apiserver.port.RightMissing names it."""
+        resource, _, part = self.resource.partition("/")
+        return f"{verb} {resource}" + (f".{self.group}" if self.group else "") + (f"/{part}" if part else "")
+
     def title(self, verb: str) -> str:
         return (
             f"{verb} {self.resource}"

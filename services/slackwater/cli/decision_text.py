@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LISTED = 30
 """Candidates that a table shows; `-o json` has all."""
-_DONE = {"throttle": "throttled", "restore": "given back", "evict": "evicted"}
+_DONE = {"throttle": "throttled", "restore": "given back", "evict": "evicted", "deschedule": "proposed for a move"}
 
 
 def print_reasoning(console: Console, answer: Mapping[str, Any]) -> None:

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slackwater.cli.exits import USAGE
 from slackwater.model.errors import InvalidInput
 
+if TYPE_CHECKING:
+    from slackwater.agent.domain.admission import Command
+
+CommandLine = Annotated[
+    list[str] | None, typer.Argument(metavar="CMD...", show_default=False, help="The command, after --.")
+]
+TierName = Annotated[
+    str, typer.Option(help="prod, mid, batch or free; lower tiers are throttled first.", show_default=False)
+]
+WorkloadName = Annotated[
+    str,
+    typer.Option(help="Name that is stable over restarts and replicas; predictions use it as key.", show_default=False),
+]
+WorkloadFile = Annotated[
+    Path | None,
+    typer.Option("--from", metavar="FILE", help="Take all of it from a workload file, so that it can be moved."),
+]
 CONTEXT: dict[str, Any] = {"allow_interspersed_args": False}
 
 
 def command(
-    arguments: Annotated[list[str], typer.Argument(metavar="CMD...", help="The command, after --.")],
-    tier: Annotated[str, typer.Option(help="prod, mid, batch or free; lower tiers are throttled first.")],
-    workload: Annotated[
-        str, typer.Option(help="Name that is stable over restarts and replicas; predictions use it as key.")
-    ],
+    arguments: CommandLine = None,
+    tier: TierName = "",
+    workload: WorkloadName = "",
+    file: WorkloadFile = None,
     cpu: Annotated[str, typer.Option(help="CPU request, like 2, 0.5 or 500m; sets the weight.")] = "1",
     cpu_limit: Annotated[str | None, typer.Option(help="Hard CPU limit; none by default.")] = None,
     cpu_period_ms: Annotated[
@@ -49,6 +65,8 @@ def command(
 ) -> None:
     """Run a command as a managed workload in its own cgroup; the exit code is the command's.
 
+    --tier, --workload and CMD are required, or --from and none of them.
+
     A command ended by signal N exits with 128+N; 127 means no such command, 126 not executable. With --quota it starts
     when its claim is admitted, and ends by SIGTERM when what it borrowed is reclaimed.
     """
@@ -56,22 +74,13 @@ def command(
     from slackwater.agent.domain.admission import Command
     from slackwater.runtime.state import client_state_dir
 
-    wanted = Command(
-        tier=tier,
-        cpu=cpu,
-        memory=memory,
-        workload=workload,
-        qos=qos,
-        name=name,
-        namespace=namespace,
-        priority=priority,
-        arguments=tuple(arguments),
-        labels=tuple(label or ()),
-        cpu_limit=cpu_limit,
-        cpu_period_ms=cpu_period_ms,
-    )
+    said = tuple(arguments or ()), tuple(label or ())
+    wanted = Command(tier, cpu, memory, workload, qos, name, namespace, priority, *said, cpu_limit, cpu_period_ms)
     place = (state_dir or client_state_dir()).absolute()
     try:
+        if file is not None:
+            raise typer.Exit(_run_file(file, wanted, quota, place))
+        _require(wanted)
         if quota is None:
             status = run_command(wanted, place)
         else:
@@ -84,3 +93,21 @@ def command(
         sys.stderr.write(f"slackwater exec: {error.message}\n")
         raise typer.Exit(USAGE) from None
     raise typer.Exit(status)
+
+
+def _require(given: Command) -> None:
+    """Raises InvalidInput where no file says it, and no flag either."""
+    for flag, text in (("--tier", given.tier), ("--workload", given.workload)):
+        if not text:
+            raise InvalidInput(f"{flag}: missing; give it, or a workload file with --from", field=flag)
+
+
+def _run_file(file: Path, given: Command, quota: str | None, state_dir: Path) -> int:
+    """Raises InvalidInput where the file, or a flag beside it, is wrong."""
+    from slackwater.agent.command import run_file
+
+    both = ("--tier", given.tier), ("--workload", given.workload), ("CMD", given.arguments), ("--quota", quota)
+    for flag, value in both:
+        if value:
+            raise InvalidInput(f"{flag}: stands beside --from; the file says it, or leave --from out", field=flag)
+    return run_file(file, state_dir)

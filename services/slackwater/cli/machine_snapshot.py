@@ -14,7 +14,6 @@ from pathlib import Path
 
 import httpx2
 
-from slackwater.agent.adapters.boot_id import read_boot_id
 from slackwater.agent.adapters.journal_file import claims_in
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.machine import online_cpus
@@ -66,7 +65,7 @@ def snapshot(state_dir: Path) -> MachineSnapshot:
         docker=_docker_engine(),
         asks_for_token=HttpSettings().asks_for_token,
         access_trouble=access_trouble(HttpSettings(), NatsAccess(), os.environ.get("SLACKWATER_NATS_URL", "")),
-        journal_claims=claims_in(state_dir / "agent" / "journal", read_boot_id()),
+        journal_claims=claims_in(state_dir / "agent" / "journal"),
     )
 
 

@@ -26,7 +26,7 @@ VERBS: Sequence[str] = (
     *("up", "run", "agent", "exec", "claim"),
     *("apply", "diff", "delete", "get", "top", "describe", "history", "why", "events", "replay", "release"),
     *("block", "unblock"),
-    *("simulate", "assess", "backtest"),
+    *("plan", "simulate", "assess", "backtest"),
     *("doctor", "openapi", "nats-config", "secrets", "migrate", "backup", "restore"),
     *("kubernetes", "profile", "import"),
 )

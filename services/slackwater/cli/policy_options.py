@@ -25,7 +25,7 @@ BatchPodsOption = Annotated[
 ]
 OvercommitOption = Annotated[
     float | None,
-    typer.Option("--overcommit", help="policies: divides a node's capacity on a trace; default 1"),
+    typer.Option("--overcommit", help="policies, profiles: divides a node's capacity on a trace; default 1"),
 ]
 ControlOption = Annotated[
     str | None, typer.Option("--control", metavar="5s", help="policies: interval of guard cycles; default 5s")

@@ -26,6 +26,7 @@ from slackwater.cli.policy_options import (
 )
 from slackwater.cli.progress import Stages, progress_bar
 from slackwater.cli.prometheus_options import seconds_of
+from slackwater.cli.simulated_moves import lines as move_lines
 from slackwater.cli.simulated_policies import lines as policy_lines
 from slackwater.cli.simulated_quotas import capacity_of
 from slackwater.cli.simulated_quotas import lines as quota_lines
@@ -57,7 +58,7 @@ FilesOption = Annotated[
     typer.Option(
         "-f",
         "--filename",
-        help="a ColocationStrategy, or NodeQOS, PodQOS …, or ElasticQuotas; two files are compared; - is stdin",
+        help="ColocationStrategy, NodeQOS, PodQOS …, ElasticQuota or DeschedulerProfile; two are compared; - is stdin",
     ),
 ]
 SinceOption = Annotated[
@@ -80,6 +81,7 @@ _NOT_OF_QUOTAS = (
     *("step", "form", "resource", "model", "per_node", "churn", "seed", "begin", "end"),
     *("batch", "batch_pods", "overcommit", "comes_back", "carry_over"),
 )
+_NOT_OF_PROFILES = ("step", "model", "batch", "batch_pods", "control", "comes_back", "carry_over", "capacity")
 _OF_TRACES = ("form", "resource", "model", "per_node", "churn", "seed", "begin", "end")
 
 
@@ -111,7 +113,8 @@ def command(
     """Replay history with other documents. A ColocationStrategy: what it would have lent, and when that exceeded the
     capacity. Policies (NodeQOS, PodQOS, AvoidanceAction, Autonomy): how long pods would have been throttled, how many
     evicted, and how long nodes would have been above a waterline. Quotas (ElasticQuota, QuotaProfile): how long the
-    arrivals of a trace would have waited, beside hard quotas.
+    arrivals of a trace would have waited, beside hard quotas. Descheduler profiles: hotspots, moves and imbalance,
+    beside doing nothing and plain thresholds.
 
     Example: `slackwater simulate -f careful.yaml -f bold.yaml --since 24h --html report.html`
 
@@ -120,7 +123,7 @@ def command(
     Example: `slackwater simulate -f quotas.yaml --trace alibaba_openb_2023 --html report.html`
     """
     with errors_to_stderr():
-        from slackwater.simulation.adapters.document_files import are_policies, are_quotas, load
+        from slackwater.simulation.adapters.document_files import are_policies, are_profiles, are_quotas, load
         from slackwater.simulation.settings import TraceOrder
 
         check_page(html)
@@ -140,19 +143,27 @@ def command(
         options = PolicyOptions(batch, batch_pods, overcommit, control, comes_back, carry_over)
         loaded = load(files)
         asked = SimulationRequest(loaded, order, since or "", step, server)
-        if are_quotas(loaded):
+        if are_profiles(loaded):
+            refuse_given(context, _NOT_OF_PROFILES, "does not apply to descheduler profiles, which these files hold")
+            answer = _moves(asked, overcommit, html)
+        elif are_quotas(loaded):
             refuse_given(context, _NOT_OF_QUOTAS, "applies to strategies and policies, and these files hold quotas")
             answer = _quotas(asked, capacity, control, html)
         else:
             refuse_given(context, ("capacity",), "applies to quotas (ElasticQuota), and these files hold none")
             answer = _policies(asked, options, html) if are_policies(loaded) else _strategies(asked, options, html)
-        if html is not None:
-            message(f"wrote {html}")
-        if output is Output.JSON:
-            print_object(answer, Shown.JSON)
-        else:
-            text = quota_lines if "results" in answer else policy_lines if "policies" in answer else lines
-            print("\n".join(text(answer)))
+        _print(answer, output, html)
+
+
+def _print(answer: Item, output: Output, html: Path | None) -> None:
+    if html is not None:
+        message(f"wrote {html}")
+    if output is Output.JSON:
+        print_object(answer, Shown.JSON)
+        return
+    texts = {"results": quota_lines, "policies": policy_lines, "moved": move_lines}
+    text = next((text for part, text in texts.items() if part in answer), lines)
+    print("\n".join(text(answer)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +236,21 @@ def _policies(asked: SimulationRequest, options: PolicyOptions, html: Path | Non
 
         html.write_text(policy_page(simulation), encoding="utf-8")
     return policy_report_of(simulation).model_dump(mode="json", by_alias=True)
+
+
+def _moves(asked: SimulationRequest, overcommit: float | None, html: Path | None) -> Item:
+    from slackwater.simulation.edge.move_report import move_report_of
+    from slackwater.simulation.service import simulate_moves
+
+    if asked.order is None:
+        raise InvalidInput("--since: descheduler profiles are replayed on a trace; give --trace PATH", field="since")
+    with progress_bar() as bar:
+        simulation = simulate_moves(asked.files, asked.order, overcommit or 1.0, Stages(bar))
+    if html is not None:
+        from slackwater.simulation.edge.move_page import move_page
+
+        html.write_text(move_page(simulation), encoding="utf-8")
+    return move_report_of(simulation).model_dump(mode="json", by_alias=True)
 
 
 def _quotas(asked: SimulationRequest, capacity: str | None, control: str | None, html: Path | None) -> Item:

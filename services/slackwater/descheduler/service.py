@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from slackwater.descheduler.adapters.cycle_rows import KeyedCycleStore
+from slackwater.descheduler.adapters.metrics import DeschedulerMetrics
 from slackwater.descheduler.edge.cluster_watch import PlacementWatch
 from slackwater.descheduler.edge.events import consumers
+from slackwater.descheduler.edge.plan_routes import plan_router
 from slackwater.descheduler.settings import DeschedulerSettings
 from slackwater.descheduler.usecases.cluster_state import ClusterState
 from slackwater.descheduler.usecases.evicted_moves import RecordEvictedMove
+from slackwater.descheduler.usecases.plan_moves import PlanMoves
+from slackwater.descheduler.usecases.run_cycles import RunCycles
 from slackwater.resources.kinds.descheduler_profile import DESCHEDULER_PROFILE
+from slackwater.runtime.loops import Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
 from slackwater.runtime.service import Check
+from slackwater.telemetry.metrics import process_meters
 
 
 class DeschedulerService(ReplicatedService):
@@ -19,13 +25,25 @@ class DeschedulerService(ReplicatedService):
 
     def __init__(self, settings: DeschedulerSettings, platform: Platform) -> None:
         replica = Replica("descheduler", platform)
-        self.cluster = cluster = ClusterState(replica.clock, settings.collapse_ratio)
+        clock = replica.clock
+        self.cluster = cluster = ClusterState(clock, settings.collapse_ratio)
         self.store = store = KeyedCycleStore(replica.database, replica.unfenced, replica.quarantine)
-        profiles = replica.serve(DESCHEDULER_PROFILE).in_force
+        served = replica.serve(DESCHEDULER_PROFILE)
+        profiles = served.in_force
+        self.changes = served.changes()
+        meter = DeschedulerMetrics(process_meters())
+        self.cycles = RunCycles(profiles, cluster, store, replica.partitions.working, clock, meter)
+        plans = PlanMoves(profiles, cluster, store, clock)
         super().__init__(
             replica,
             consumers=consumers(RecordEvictedMove(store, cluster)),
-            loops={"cluster": PlacementWatch(replica.bus, cluster)},
+            loops={
+                "cluster": PlacementWatch(replica.bus, cluster),
+                "cycles": Repeat(
+                    work=self.cycles, seconds=settings.tick_seconds, clock=clock, missed="moves are proposed later"
+                ),
+            },
+            routers=lambda: [plan_router(plans)],
             checks=lambda: [Check("descheduler-profiles", True, f"{len(profiles.now.values)} profiles")],
         )
 

@@ -14,9 +14,6 @@ class DeschedulerSettings(BaseSettings):
     tick_seconds: float = Field(
         1.0, ge=0.05, le=60, description="how often it is checked whether a cycle of a profile is due"
     )
-    fresh_seconds: float = Field(
-        180.0, ge=1, le=86_400, description="the load of a node without a report for so long is not known"
-    )
     collapse_ratio: float = Field(
         0.5, ge=0, le=1, description="an offer below this share of the one before starts cycles as a collapsed offer"
     )

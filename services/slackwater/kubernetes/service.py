@@ -29,7 +29,14 @@ from slackwater.kubernetes.adapters.metrics import (
 )
 from slackwater.kubernetes.adapters.openssl_pairs import OpensslPairs
 from slackwater.kubernetes.edge.bus_watch import BusWatch
-from slackwater.kubernetes.edge.checks import clock_check, documents_check, inventory_check, refused_check, rights_check
+from slackwater.kubernetes.edge.checks import (
+    PolicyOfProfiles,
+    clock_check,
+    documents_check,
+    inventory_check,
+    refused_check,
+    rights_check,
+)
 from slackwater.kubernetes.edge.webhook import Webhook
 from slackwater.kubernetes.ports import DocumentApi
 from slackwater.kubernetes.settings import KubernetesSettings
@@ -42,6 +49,7 @@ from slackwater.kubernetes.usecases.keep_certificate import KeepCertificate
 from slackwater.kubernetes.usecases.offers_read import OffersRead
 from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS, ResourcesRead
 from slackwater.kubernetes.usecases.review_pods import ReviewPods
+from slackwater.kubernetes.usecases.withdraw_profiles import WithdrawProfiles
 from slackwater.kubernetes.usecases.write_cordons import WriteCordons
 from slackwater.kubernetes.usecases.write_status import WriteStatus
 from slackwater.model.time import Clock
@@ -134,7 +142,7 @@ class AdmissionParts:
             lambda: self.certificate.bundle,
         )
         self.review = ReviewPods(inventory, profiles.profiles, clock, meter, excluded)
-        self.webhook = Webhook(settings, self.review)
+        self.webhook = Webhook(settings, self.review, clock)
         self.certificate = KeepCertificate(
             server,
             self.choice,
@@ -196,7 +204,8 @@ class ResourceParts:
         self.admission = admission = AdmissionParts(
             settings, replica, server, inventory, self.resources, self._applying, self._following.set
         )
-        self.profiles = admission.profiles
+        withdrawal = WithdrawProfiles(server, clock, owned)
+        self.profiles: PolicyOfProfiles = admission.profiles if applies else withdrawal
         watched = watched_kinds(documents=documents is not None, profiles=applies)
         self.readers: list[KindFollower[Any]] = [
             KindFollower(server, kind, self.resources, clock, meter, settings.pace(), versions=versions)
@@ -205,8 +214,7 @@ class ResourceParts:
         self.refusals: Mapping[str, str] = {}
         self.unwritten: Mapping[str, str] = {}
         self.loops: dict[str, Loop] = {reader.kind.plural: admission.follower(reader) for reader in self.readers}
-        if applies:
-            self.loops |= admission.loops
+        self.loops |= admission.loops if applies else {"withdrawal": withdrawal}
         counts = DocumentMetrics(process_meters())  # also where nothing is followed: the page of metrics is of the code
         if documents is not None:
             following = self.loops["documents"] = FollowDocuments(
@@ -218,7 +226,7 @@ class ResourceParts:
                 counts,
                 owned,
                 self._following,
-                self.profiles.hinders,
+                admission.profiles.hinders,
             )
             self.refusals, self.unwritten = following.refusals, following.unwritten
 
@@ -301,12 +309,18 @@ class KubernetesService(ReplicatedService):
             close=close,
         )
 
+    @property
+    def drain_seconds(self) -> float:
+        """slackwater.runtime.service.Draining."""
+        return self.parts.admission.webhook.drain_seconds
+
 
 def counts(meter: KubernetesMetrics, inventory: Inventory, server: ApiServer, clock: Clock) -> Loop:
     """Sets the gauges every few seconds."""
 
     async def count() -> None:
         meter.objects(inventory.counts())
+        await server.review_rights()
         meter.rights(server.missing_rights)
         meter.clock_skew(server.clock_skew_seconds)
 

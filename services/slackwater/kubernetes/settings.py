@@ -64,6 +64,13 @@ class KubernetesSettings(BaseSettings):
     webhook_settle_seconds: float = Field(
         60.0, gt=0, le=3600, description="pause between the steps of a rotation, for replicas and API servers to notice"
     )
+    webhook_drain_seconds: float = Field(
+        10.0,
+        ge=0,
+        le=300,
+        description="how long the webhook still answers after the service is told to stop; the pod's"
+        " terminationGracePeriodSeconds must be longer by 5",
+    )
     documents_url: str = Field(
         "",
         description="where the services answer, as http://{service}:8460; with it the cluster's custom resources are"

@@ -10,6 +10,7 @@ from slackwater.events.envelope import Event
 from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
 from slackwater.quota.domain.past_trees import PastTree
 from slackwater.quota.domain.tree_figures import QuotaGauges
+from slackwater.store.port import UnitOfWork
 
 TREES: Final = "quota_trees"
 CLAIMS: Final = "claims"
@@ -24,6 +25,10 @@ class LedgerUnit(Protocol):
 
     async def tree(self, tree: str) -> StoredTree:
         """Returns the tree as stored; generation 0 if it never was."""
+        ...
+
+    async def lock(self, tree: str) -> StoredTree:
+        """Returns the tree as stored, which no other transaction then advances; generation 0 if it never was."""
         ...
 
     async def claims(self, tree: str) -> Sequence[KeptClaim]:
@@ -98,6 +103,10 @@ class LedgerStore(Protocol):
 
     def unit_of_work(self) -> AbstractAsyncContextManager[LedgerUnit]:
         """Begin a transaction. Raises Unavailable."""
+        ...
+
+    def joined(self, unit: UnitOfWork) -> LedgerUnit:
+        """Returns the ledger within a transaction that another store of this service has begun."""
         ...
 
     async def drop_ended(self, before_s: float) -> int:

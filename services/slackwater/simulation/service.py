@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
+from slackwater.model.errors import InvalidInput
 from slackwater.simulation.adapters.api_answers import ApiReader
 from slackwater.simulation.adapters.document_files import DocumentFile
 from slackwater.simulation.adapters.peak_models import models_of
@@ -17,6 +19,7 @@ from slackwater.simulation.adapters.policy_files import (
     sets_in_place,
     sets_on_trace,
 )
+from slackwater.simulation.adapters.profile_files import read_profiles
 from slackwater.simulation.adapters.prometheus import Prometheus, TimeRange
 from slackwater.simulation.adapters.prometheus_usage import QUERIES, read
 from slackwater.simulation.adapters.quota_files import read_quotas
@@ -32,16 +35,20 @@ from slackwater.simulation.adapters.strategy_files import (
     variants,
     variants_in_place,
 )
-from slackwater.simulation.adapters.trace_scenes import TraceScenes, squeezed
+from slackwater.simulation.adapters.trace_scenes import BatchLayout, TraceScenes, squeezed
 from slackwater.simulation.adapters.trace_source import history_of
 from slackwater.simulation.ports import SimulationProgress
 from slackwater.simulation.settings import AssessmentOptions, PolicyTerms, PrometheusOrder, RecordedOrder, TraceOrder
 from slackwater.simulation.usecases.assess import Assessment, assess
 from slackwater.simulation.usecases.replay import Simulation, replay
+from slackwater.simulation.usecases.replay_moves import MoveSimulation, replay_moves
 from slackwater.simulation.usecases.replay_policies import PolicySimulation, replay_policies
 from slackwater.simulation.usecases.replay_quotas import QuotaSimulation, QuotaTerms, QuotaVariant, replay_quotas
 from slackwater.traces.readers.arrivals import read_arrivals
 from slackwater.waterline.registry.plugins import all_metrics
+
+MOVED_PER_NODE: Final = 10
+"""Pods per node where none are named: one whole machine per node has nothing to move."""
 
 
 def simulate_trace(files: Sequence[DocumentFile], order: TraceOrder, watch: SimulationProgress) -> Simulation:
@@ -119,6 +126,19 @@ def simulate_policies_recorded(
     notes = all_remarks(variants, sets, history.nodes)
     replayed = replay_policies(history, variants, given.terms, metrics, watch)
     return PolicySimulation(history, given.terms, metrics, replayed, notes)
+
+
+def simulate_moves(
+    files: Sequence[DocumentFile], order: TraceOrder, overcommit: float, watch: SimulationProgress
+) -> MoveSimulation:
+    """Replays a trace with the profiles of the files, with nothing and with thresholds alone. Raises InvalidInput,
+    Misconfigured."""
+    profiles = read_profiles(files)  # first: a misspelt field fails before the trace is read
+    if order.churn_days is not None:
+        raise InvalidInput("--churn: does not apply to descheduler profiles, which move the pods", field="churn")
+    history = history_of(replace(order, per_node=order.per_node or MOVED_PER_NODE), watch)
+    placed = squeezed(history.placed, BatchLayout(overcommit=overcommit))
+    return replay_moves(placed, (history.first, history.stop), profiles, watch)
 
 
 def simulate_quotas(

@@ -82,6 +82,13 @@ class Machine:
         self.commands.append(process)
         return process
 
+    def execute_file(self, file: Path) -> subprocess.Popen[bytes]:
+        """Start `slackwater exec --from`."""
+        line = [sys.executable, "-m", "slackwater.cli", "exec", "--from", str(file)]
+        process = subprocess.Popen(line, env=self.environment, cwd=REPOSITORY)
+        self.commands.append(process)
+        return process
+
     def service(self, **settings: Any) -> AgentService:
         chosen = AgentSettings(**{"node": NODE, "sample_seconds": 0.1, "report_seconds": 0.3, **settings})
         return build(chosen, Platform(self.bus, SystemClock(), no_database, self.state_dir))

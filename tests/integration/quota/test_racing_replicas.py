@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import httpx2
@@ -17,12 +18,13 @@ from quota_scenes import TEAMS, document, node_described
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.events.envelope import event_of
 from slackwater.fairshare.claims import ENDED, ClaimState, QuotaClaim
-from slackwater.model.errors import Conflict, Unavailable
+from slackwater.model.errors import Conflict, NotFound, Unavailable
 from slackwater.model.identifiers import new_id
 from slackwater.model.tiers import Tier
 from slackwater.model.time import SystemClock
 from slackwater.quota.service import QuotaService, build
 from slackwater.quota.settings import QuotaSettings
+from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA
 from slackwater.runtime.http import build_app
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import HttpSettings
@@ -31,6 +33,7 @@ from slackwater.testing.kinds import no_checks
 from slackwater.testing.postgres_server import FreshDatabase
 
 WRITERS, ROUNDS = 16, 6
+DELETIONS = 12
 MOST = 10_000
 """Milli-cores of the pool."""
 
@@ -50,9 +53,9 @@ async def replica(nats_url: str, dsn: str) -> AsyncIterator[QuotaService]:
             await asyncio.wait([running])
 
 
-async def store_quotas(service: QuotaService) -> None:
+async def store_quotas(service: QuotaService, quotas: Mapping[str, Mapping[str, Any]] = TEAMS) -> None:
     app = build_app(service.routers(), no_checks, HttpSettings.local())
-    items = [document(name, spec) for name, spec in TEAMS.items()]
+    items = [document(name, spec) for name, spec in quotas.items()]
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
         assert (await client.post("/v1/elasticquotas", json={"items": items})).status_code == 200
 
@@ -133,3 +136,39 @@ async def test_no_room_is_given_twice_and_no_claim_is_lost(
     with pytest.raises(asyncpg.CheckViolationError, match="used_within_ceiling"):
         await store.execute("""UPDATE quota_uses SET used = '{"cpu": 10001}'""")
     await store.close()
+
+
+async def test_no_quota_is_deleted_while_another_replica_admits_a_claim_to_it(
+    bus: NatsBus, nats_url: str, fresh_database: FreshDatabase
+) -> None:
+    """Either the deletion finds the claim, or the claim finds no quota."""
+    dsn, chance = (await fresh_database(["quota"]))["quota"], random.Random(26)
+    names = [f"short-{number}" for number in range(DELETIONS)]
+    outcomes: set[str] = set()
+
+    async def submit(service: QuotaService, name: str) -> ClaimState | None:
+        await asyncio.sleep(chance.uniform(0.0, 0.004))
+        try:
+            return (await again(service, QuotaClaim(f"of-{name}", name, Tier.PROD, {"cpu": 100}, 0.0)))[0]
+        except NotFound:
+            return None
+
+    async def delete(service: QuotaService, name: str) -> str:
+        try:
+            await service.changes[ELASTIC_QUOTA].delete(name)
+        except Conflict as error:
+            return str(error.code)
+        return "deleted"
+
+    async with AsyncExitStack() as stack:
+        services = [await stack.enter_async_context(replica(nats_url, dsn)) for _ in range(2)]
+        await bus.publish(event_of(node_described("n0", MOST), source="test", time=SystemClock().now()))
+        await store_quotas(services[0], {**TEAMS, **{name: {"max": {"cpu": 10}} for name in names}})
+        for service in services:
+            await until_known(service)
+        for name in names:
+            deleted, state = await asyncio.gather(delete(services[0], name), submit(services[1], name))
+            outcomes.add(deleted)
+            holds = state is not None and state not in ENDED
+            assert holds == (deleted == "quota_in_use"), (name, deleted, state)
+    assert outcomes == {"deleted", "quota_in_use"}

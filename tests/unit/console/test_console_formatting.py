@@ -45,6 +45,9 @@ def decision(kind: DecisionKind, result: int, *, mode: Mode = Mode.THROTTLE, rem
         (DecisionKind.THROTTLE, 500, Mode.OBSERVE, "would take back 0.5 cores"),
         (DecisionKind.RESTORE, 667, Mode.THROTTLE, "gave back 0.667 cores"),
         (DecisionKind.OFFER, 0, Mode.THROTTLE, "0 cores"),
+        (DecisionKind.DESCHEDULE, 0, Mode.THROTTLE, "proposes no move"),
+        (DecisionKind.DESCHEDULE, 2, Mode.THROTTLE, "proposes 2 moves"),
+        (DecisionKind.DESCHEDULE, 1, Mode.OBSERVE, "would propose 1 move"),
     ],
 )
 def test_an_outcome_is_described_as_it_was(kind: DecisionKind, result: int, mode: Mode, words: str) -> None:

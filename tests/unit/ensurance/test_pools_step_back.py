@@ -6,6 +6,7 @@ import importlib
 import json
 
 import httpx2
+import pytest
 from guard_documents import DocumentScene
 
 from slackwater.decisions.record import DecisionRecord
@@ -101,12 +102,28 @@ async def test_missed_reliefs_are_the_other_guard() -> None:
     assert (record.terms[0].name, record.result) == ("in a row without relief", 1)
 
 
-async def test_what_was_refused_brought_nothing_and_says_nothing_about_relief() -> None:
+@pytest.mark.parametrize("outcome", [EvictionOutcome.REFUSED, EvictionOutcome.EXPIRED])
+async def test_what_was_refused_brought_nothing_and_says_nothing_about_relief(outcome: EvictionOutcome) -> None:
     scene = await stepped_back(evictionsPerHour=50, reliefsMissed=1)
     for _ in range(2):
-        await scene.ended(EvictionOutcome.REFUSED)
+        await scene.ended(outcome)
     await scene.report(0.3, batch={"b3": 100})
     assert (scene.steps(), scene.published(EffectMeasured)) == ([], [])
+
+
+@pytest.mark.parametrize("held_first", [True, False])
+async def test_a_decision_that_a_budget_held_in_part_counts_by_its_relief_alone(held_first: bool) -> None:
+    """Less was released than was decided: without relief that says nothing about evictions."""
+    outcomes = [EvictionOutcome.TERMINATED, EvictionOutcome.EXPIRED]
+    for idle, relieved in ((0.3, False), (0.0, True)):
+        scene = await stepped_back(evictionsPerHour=50, reliefsMissed=1)
+        for outcome in reversed(outcomes) if held_first else outcomes:
+            await scene.ended(outcome)
+        await scene.report(idle, batch={"b3": 100})
+        (effect,) = scene.published(EffectMeasured)
+        assert (effect.data.relieved, scene.steps()) == (relieved, [])
+        (pool,) = await scene.pools()
+        assert pool["missed_in_a_row"] == 0
 
 
 async def test_an_evicted_pod_is_measured_although_another_of_the_same_decision_was_refused() -> None:

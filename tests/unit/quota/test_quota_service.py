@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 from importlib import import_module
 from itertools import permutations
 
 import httpx2
 import pytest
-from quota_scenes import EPOCH, QuotaScene, claim, client_of, node_described
+from quota_scenes import EPOCH, QuotaScene, claim, client_of, document, node_described
 
 from slackwater.events.envelope import event_of
 from slackwater.events.node_deleted import DeletionReason, NodeDeleted
+from slackwater.fairshare.claims import QuotaClaim
 from slackwater.fairshare.reconciliation import ReconciliationSettings
 from slackwater.model.errors import Unavailable
+from slackwater.model.tiers import Tier
+from slackwater.quota.domain.claim_replay import OutdatedRule, replay_claim
 from slackwater.quota.domain.claim_runs import RunNotice, WorkloadEvidence
 from slackwater.quota.service import build
 from slackwater.quota.settings import QuotaSettings
@@ -127,6 +131,47 @@ async def test_a_claim_says_what_others_do_not_lend_where_the_pool_is_too_small_
         assert (await client.get(f"{PATH_B}/b0")).json()["state"] == "queued", "4 of the 5 that are lent are used"
         await client.delete(f"{PATH_B}/b1")
         assert (await client.get(f"{PATH_B}/b0")).json()["state"] == "admitted"
+    of_b0, of_b1 = (
+        [record for change in scene.published("decision.recorded") if (record := change.record).subject == name]
+        for name in ("b0", "b1")
+    )
+    with pytest.raises(OutdatedRule, match="decision 0132"):  # as a record of an older version names its function
+        replay_claim(**of_b0[0].replay.arguments)
+    assert replay_claim(**of_b1[0].replay.arguments) == of_b1[0].result
+
+
+async def test_a_request_whose_writer_is_stopped_is_not_refused() -> None:
+    scene = QuotaScene()
+    database, ends = scene.scene.platform.database("quota"), [asyncio.Event(), asyncio.Event()]
+
+    async def hold(end: asyncio.Event) -> None:
+        async with database.unit_of_work():
+            await end.wait()
+
+    async with scene.running() as service:
+        await scene.describe("n0", 10_000)
+        await scene.store([document("team-a", {"max": {"cpu": 10}})], service)
+        wanted = [QuotaClaim(f"a{number}", "team-a", Tier.PROD, {"cpu": 1}, 0.0) for number in range(3)]
+        submit = service.claims.submit
+        first, waits = asyncio.create_task(hold(ends[0])), []
+        for work in (submit(wanted[0]), hold(ends[1]), submit(wanted[1]), submit(wanted[2])):
+            await turns()
+            waits.append(asyncio.create_task(work))
+        await turns()
+        ends[0].set()
+        await turns()  # the second request writes, the third one with it, and the database is held again
+        waits[2].cancel()
+        await turns()
+        ends[1].set()
+        outcomes = await asyncio.gather(first, *waits, return_exceptions=True)
+        assert [type(each) for each in outcomes[3:]] == [asyncio.CancelledError, Unavailable]
+        assert [(await submit(each))[1] for each in wanted] == [False, True, True]
+
+
+async def turns() -> None:
+    """Let every task go on until it waits."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 async def test_the_sum_behind_a_runtime_adds_up() -> None:

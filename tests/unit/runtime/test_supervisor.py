@@ -180,6 +180,27 @@ async def test_a_service_that_does_not_stop_is_left_behind_and_the_others_still_
     await settle()
 
 
+class Drained(Scripted):
+    """Serves on after it was told to stop."""
+
+    drain_seconds = 30.0
+
+
+async def test_a_service_that_drains_is_waited_for() -> None:
+    journal: list[str] = []
+    draining = Drained("draining", journal)
+    draining.stubborn.clear()
+    limits = RestartLimits(orderly_stop_seconds=0.01, final_stop_seconds=0.03)
+    task = asyncio.create_task(Supervisor([draining], limits=limits).run())
+    await settle()
+    task.cancel()
+    await asyncio.sleep(0.2)  # longer than both limits
+    assert not task.done()
+    draining.stubborn.set()
+    await asyncio.wait([task])
+    assert journal[-1] == "draining stops"
+
+
 async def test_a_signal_cancels_the_block_and_the_program_goes_on_after_it() -> None:
     with cancelled_by_signal() as interruption:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -235,7 +235,7 @@ MENDED = (
     Mutant(
         "rows of an unknown type stay refused",
         "a row that an older relay refused is never sent",
-        (Edit("store.outbox:_READMIT", "refused LIKE", "refused NOT LIKE"),),
+        (Edit("store.outbox:_PENDING", "refused LIKE", "refused NOT LIKE"),),
         ("facts are found once",),
         mended="2d361bde",
         faults=("rolled to an older version",),

@@ -173,6 +173,11 @@ QUOTAS = (
                 "for kept in await unit.live()",
                 "for kept in await unit.live() if kept.tree in self._trees.names()",
             ),
+            Edit(
+                "quota.usecases.manage_claims:ManageClaims.counts_for_change",
+                "for kept in await ledger.claims(tree)",
+                "for kept in await ledger.claims(tree) if tree in self._trees.names()",
+            ),
         ),
         (IN_USE, SETTLED),
         mended="a10b05c5",

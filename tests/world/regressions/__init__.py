@@ -46,6 +46,7 @@ AHEAD = "a request for leave by a replica whose clock was ahead held all later o
 UNREAD_POOLS = "reports were compared, and the tree decided about, before the replica had read what the pools have"
 BACK = "reports that their agent's clock, set back, put into a former window counted as missing in the next"
 LATER_EFFECTS = "effects in the report of a step back were counted in its record, but not in its sentence"
+OVERTAKEN = "an event that an older relay had refused was published after a later one of its subject"
 REGRESSIONS = (
     Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
     Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
@@ -60,6 +61,7 @@ REGRESSIONS = (
     Regression("reports-compared-before-pools-are-read.json", "plans know the pools", UNREAD_POOLS, "285464b0"),
     Regression("report-of-a-clock-set-back.json", "windows count once", BACK, "c5a5bd6f"),
     Regression("effects-in-the-report-of-a-step-back.json", "records can be repeated", LATER_EFFECTS, "9c8867cd"),
+    Regression("refused-row-is-overtaken.json", "committed events are published once", OVERTAKEN, "820f91e7"),
 )
 
 

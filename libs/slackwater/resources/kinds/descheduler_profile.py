@@ -38,5 +38,6 @@ DESCHEDULER_PROFILE: Final = Kind(
                 }
             ]
         },
+        "plugins": [{"name": "PodLifeTime", "args": {"maxPodLifeTimeSeconds": 604800}}],
     },
 )

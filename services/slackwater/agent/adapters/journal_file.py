@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from slackwater.agent.adapters.boot_id import read_boot_id
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.durable import not_written, replace_synced, sync_directory, write_all
 from slackwater.agent.domain.journal import Journal, boot_record, replay
@@ -83,11 +84,11 @@ class LinesJournal:
             self._ends_torn = True
 
 
-def claims_in(path: Path, boot_id: str = "") -> int:
+def claims_in(path: Path) -> int:
     """How many knobs the journal holds claims on in this boot. Only reads: for looking at an instance that is not ours
     to touch."""
     try:
-        return len(replay(_records(path.read_bytes().splitlines()), boot_id))
+        return len(replay(_records(path.read_bytes().splitlines()), read_boot_id()))
     except OSError:
         return 0
 

@@ -1,4 +1,4 @@
-"""Journal, ledger and documents in memory: for simulated machines, whose values end with the process, and tests."""
+"""Journal, ledgers and documents in memory: for simulated machines, whose values end with the process, and tests."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from slackwater.agent.domain.journal import Journal, replay
 from slackwater.agent.domain.ledger import EvictionRecord
+from slackwater.agent.domain.starts import StartRecord
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 
@@ -40,6 +41,19 @@ class MemoryLedger:
         return dict(self.records)
 
     def save(self, records: Mapping[str, EvictionRecord]) -> None:
+        self.records = dict(records)
+
+
+@dataclass(slots=True)
+class MemoryStarts:
+    """Keeps the records of starts as a disk would."""
+
+    records: dict[str, StartRecord] = field(default_factory=dict)
+
+    def load(self) -> dict[str, StartRecord]:
+        return dict(self.records)
+
+    def save(self, records: Mapping[str, StartRecord]) -> None:
         self.records = dict(records)
 
 

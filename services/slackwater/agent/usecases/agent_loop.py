@@ -55,14 +55,16 @@ class AgentLoop:
         async with asyncio.TaskGroup() as group:
             self._group = group
             self.evict.resume()
+            if self.intents.start is not None:
+                self.intents.start.resume()
             for task in (*self.beside, self._sample):
                 group.create_task(task())
             started()
 
     def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run an eviction beside the loop."""
+        """Run an eviction or a start beside the loop."""
         if self._group is None:
-            raise RuntimeError("evictions run only while the agent works")
+            raise RuntimeError("evictions and starts run only while the agent works")
         self._group.create_task(coroutine)
 
     def sample_age_seconds(self) -> float | None:
@@ -107,6 +109,7 @@ class AgentLoop:
         self.publisher.observed(tick.observed)
         self.disconnected.decide(tick)
         self.intents.consider_evictions()
+        self.intents.consider_starts()
         self._measure(time.perf_counter() - begun)
         if tick.report is not None:
             self.publisher.reported(tick.report if self.disconnected.guard is None else is_disconnected(tick.report))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -26,7 +26,7 @@ from slackwater.agent.usecases.actuate import Actuator, Outcome
 from slackwater.agent.usecases.apply_controls import ApplyControls
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.events.intent_observed import IntentObserved, ObservedLimit
+from slackwater.events.intent_observed import IntentObserved, ObservedLimit, ObservedStart
 from slackwater.intents.document import is_older, is_renewable
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.pods import Pod
@@ -72,6 +72,8 @@ class ConvergeToIntents:
     own: DesiredState | None = None
     """What this agent decides itself, in disconnected mode and for some seconds after."""
     controls: Sequence[Control[Any]] = CONTROLS
+    starts: Callable[[IntentDeclared], tuple[ObservedStart, ...]] = lambda document: ()
+    """The state of the starts of a document."""
     _apply: ApplyControls = field(init=False)
     _protected: frozenset[str] = frozenset()
     _ticks: int = 0
@@ -119,6 +121,11 @@ class ConvergeToIntents:
             memory_pods = memory | memory_answers.failed_pods(self._apply, outcome, pods)
             answers.append(self._observed(event, cpu_pods, memory_pods, outcome, received_at))
         return answers
+
+    def answer(self, writer: str) -> list[Observed]:
+        """What is in force of the writer's document now, without its limits."""
+        held = self.held.get(writer)
+        return [] if held is None else [self._observed(held.event, set(), set(), Outcome(), self.clock.now())]
 
     def renew(self, writer: str, epoch: int) -> bool:
         """Renew the lease of the writer's last document from now. Returns False where another replica has declared for
@@ -303,6 +310,7 @@ class ConvergeToIntents:
             received_at=received_at,
             limits=tuple(self._limit(uid, decisions.get(uid), outcome) for uid in sorted(uids)),
             memory_limits=memory_answers.answers(self._apply, document, memory_uids, outcome, self._protected),
+            starts=self.starts(document),
             foreign_writers=tuple(sorted(knob.path for knob in self._apply.foreign)),
             observed_at=self.clock.now(),
         )

@@ -1,4 +1,4 @@
-"""Handles documents and lease renewals: converge, store for a restart, answer, begin evictions."""
+"""Handles documents and lease renewals: converge, store for a restart, answer, begin evictions and starts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from slackwater.agent.ports import IntentFile, Publisher
 from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.agent.usecases.disconnected_mode import OWN_WRITER, DisconnectedMode
 from slackwater.agent.usecases.evict import EvictPods, eviction_requests
+from slackwater.agent.usecases.start_workloads import StartWorkloads, start_requests
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.lease_renewed import LeaseRenewed
@@ -32,6 +33,8 @@ class HandleIntents:
     publisher: Publisher
     file: IntentFile
     stored: StoredReports
+    start: StartWorkloads | None = None
+    """Where this machine has a folder of workloads."""
 
     async def receive(self, event: Event[IntentDeclared]) -> None:
         """From the bus to the machine and back to the bus, without a pause in between."""
@@ -49,7 +52,10 @@ class HandleIntents:
             self.publisher.observed(self.converge.receive(event))
             self._store(event)
             self.evict.prune(document.writer, {item.id for item in document.evictions})
+            if self.start is not None:
+                self.start.prune(document.writer, {item.id for item in document.starts})
             self.consider_evictions()
+            self.consider_starts()
 
     async def renew(self, event: Event[LeaseRenewed]) -> None:
         """Renew the writer's lease if it has read a report of this node lately."""
@@ -69,6 +75,17 @@ class HandleIntents:
             alive[OWN_WRITER] = True
         if requests:
             self.evict.consider(requests, alive)
+
+    def consider_starts(self) -> None:
+        """Begin the starts of all documents."""
+        now, held = self.clock.monotonic(), self.converge.held
+        requests = [request for document in held.values() for request in start_requests(document.event)]
+        if requests and self.start is not None:
+            self.start.consider(requests, {writer: one.desired.alive(now) for writer, one in held.items()})
+
+    def answer(self, writer: str) -> None:
+        """Answer the writer's document again: a start of it has gone on."""
+        self.publisher.observed(self.converge.answer(writer))
 
     def _store(self, event: Event[IntentDeclared]) -> None:
         """Store the documents for a restart while disconnected. One that was ignored is not stored."""

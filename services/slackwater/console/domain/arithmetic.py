@@ -47,8 +47,11 @@ def trigger_of(record: DecisionRecord) -> Input | None:
 
 def working_of(record: DecisionRecord) -> tuple[str, ...]:
     """Reading against waterline, the lacking amount, the gap, the sum, and the remainder. Every number is an input,
-    term or result of the record, in its own unit; only what is stated as computed is computed here.
+    term or result of the record, in its own unit; only what is stated as computed is computed here. Of a cycle of
+    descheduling: what it read, the moves, and what was not proposed.
     """
+    if record.kind is DecisionKind.DESCHEDULE:
+        return _cycle(record)
     if record.kind not in GUARDING:
         return ()
     inputs = {one.name: one for one in record.inputs}
@@ -58,6 +61,11 @@ def working_of(record: DecisionRecord) -> tuple[str, ...]:
         lines.append(_gap(inputs))
     lines += _formula("credited", inputs, record)
     return (*lines, _sum(record, inputs))
+
+
+def _cycle(record: DecisionRecord) -> tuple[str, ...]:
+    lines = [f"{one.name}: {one.value}" for one in record.inputs]
+    return (*lines, *(f"not proposed: {one.what}, {one.rejected_because}" for one in record.alternatives))
 
 
 def _crossing(record: DecisionRecord, inputs: Mapping[str, Input]) -> list[str]:

@@ -8,6 +8,7 @@ from slackwater.charts.units import amount, cores
 from slackwater.console.domain.views import DecisionSummary
 from slackwater.decisions.reasons import ONLY_TOLD, DecisionKind, Mode, Reason
 from slackwater.decisions.record import DecisionRecord
+from slackwater.model.plurals import counted
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -39,9 +40,17 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
         # A change to observe mode restores all limits, so this restore is executed although its mode is observe.
         really = not would or decision.reason is Reason.RESTORE_MODE_CHANGED
         return f"gave back {value}" if really else f"would give back {value}"
+    if decision.kind is DecisionKind.DESCHEDULE:
+        return _moves(decision.result, would=would)
     if decision.kind is DecisionKind.AUTONOMY:
         return "only throttles for now" if decision.reason is Reason.AUTONOMY_STEPPED_BACK else f"may {decision.mode}"
     return amount(decision.result, decision.unit)
+
+
+def _moves(count: int, *, would: bool) -> str:
+    if count == 0:
+        return "proposes no move"
+    return f"would propose {counted(count, 'move')}" if would else f"proposes {counted(count, 'move')}"
 
 
 def shortfall(decision: DecisionRecord | DecisionSummary) -> str:

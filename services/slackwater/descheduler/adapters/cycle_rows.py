@@ -44,10 +44,15 @@ MOVE_ROWS: Final = KeyedTable[WorkloadMove](
     name=MOVES,
     key="pod_uid",
     kind="workload move",
-    columns=(RowColumn("workload", "text"), RowColumn("moved_at_s", "double precision")),
+    columns=(
+        RowColumn("workload", "text"),
+        RowColumn("moved_at_s", "double precision"),
+        RowColumn("target", "text"),
+        RowColumn("until_s", "double precision"),
+    ),
     key_of=lambda move: move.pod_uid,
-    encode=lambda move: (move.workload, move.moved_at_s),
-    decode=lambda row: WorkloadMove(row.pod_uid, row.workload, row.moved_at_s),
+    encode=lambda move: (move.workload, move.moved_at_s, move.target, move.until_s),
+    decode=lambda row: WorkloadMove(row.pod_uid, row.workload, row.moved_at_s, row.target, row.until_s),
     newer="moved_at_s",
     of_nodes=False,
 )

@@ -29,11 +29,15 @@ class ProfileCycle:
 
 @record(frozen=True, slots=True)
 class WorkloadMove:
-    """A pod of a workload that was proposed for a move, or evicted. A pod is moved once."""
+    """A pod of a workload that was proposed for a move, or evicted."""
 
     pod_uid: str
     workload: str
     moved_at_s: float
+    target: str = ""
+    """Where it is to go; empty: it was evicted, or nothing is known."""
+    until_s: float = 0.0
+    """Until then the move is pending."""
 
 
 def moves_by_workload(moves: Iterable[WorkloadMove]) -> Mapping[str, Sequence[float]]:

@@ -7,9 +7,8 @@ from typing import Any, Final
 from slackwater.cluster.fold import ClusterFold
 from slackwater.cluster.view import ClusterView
 from slackwater.descheduler.domain.pending_triggers import PendingTriggers
-from slackwater.descheduling.profile import CycleTrigger
+from slackwater.descheduling.profile import CycleTrigger, ProfileScope
 from slackwater.events.envelope import Event, Payload
-from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -64,9 +63,10 @@ class ClusterState:
         """Returns the workload of a pod that runs or ran; empty where it was never reported."""
         return self._workloads.get(pod_uid, "")
 
-    def evicted(self, completed: Event[EvictionCompleted]) -> None:
-        """Note that an eviction has ended."""
-        self._fold.apply(completed)
+    def is_read(self, node: str, scope: ProfileScope) -> bool:
+        """Whether a node is one of a profile's."""
+        described = self._last(node, NodeDescribed)
+        return described is not None and scope.reads(described.facts.pool, described.facts.labels)
 
     async def receive(self, event: Event[Any]) -> None:
         """Fold an event. Types are read one after the other, so the deletion of a node that is back comes after its new

@@ -118,6 +118,9 @@ class Awaited:
     """The least time between actuation and the sample that shows the effect."""
     has_ended_any: bool = False
     """For evictions: one of them has ended its pod, so that an effect is measured when the last one is answered."""
+    has_expired_any: bool = False
+    """For evictions: one of them was held until its deadline, by a disruption budget or because the API server was
+    away. Relief then counts for the pool's guard, and its absence does not: less was released than was decided."""
 
     @property
     def sample_age_seconds(self) -> float:
@@ -314,7 +317,9 @@ def observed(
     )
 
 
-def ended(guarded: GuardedNode, eviction_id: str, uid: str, at: datetime, *, gone: bool) -> GuardedNode:
+def ended(
+    guarded: GuardedNode, eviction_id: str, uid: str, at: datetime, *, gone: bool, expired: bool = False
+) -> GuardedNode:
     """The node after an eviction of any writer is completed. Its item leaves the intent; if the pod is gone, so does
     its limit. The effect of a decision is measured when none of its evictions is left, if one of them ended a pod."""
     own = next((one for one in guarded.evictions if one.id == eviction_id), None)
@@ -323,7 +328,7 @@ def ended(guarded: GuardedNode, eviction_id: str, uid: str, at: datetime, *, gon
     changed = left != guarded.evictions or _limits_differ(state, guarded.state)
     if not changed:
         return guarded
-    awaited = guarded.awaited if own is None else _answered(guarded.awaited, own, left, at, gone=gone)
+    awaited = guarded.awaited if own is None else _answered(guarded.awaited, own, left, at, gone=gone, expired=expired)
     return replace(
         guarded,
         generation=guarded.generation + 1,
@@ -335,7 +340,7 @@ def ended(guarded: GuardedNode, eviction_id: str, uid: str, at: datetime, *, gon
 
 
 def _answered(
-    awaited: Iterable[Awaited], own: Evicting, left: Iterable[Evicting], at: datetime, *, gone: bool
+    awaited: Iterable[Awaited], own: Evicting, left: Iterable[Evicting], at: datetime, *, gone: bool, expired: bool
 ) -> tuple[Awaited, ...]:
     is_last = all(eviction.decision_id != own.decision_id for eviction in left)
     updated = []
@@ -347,6 +352,7 @@ def _answered(
                 replace(
                     decision,
                     has_ended_any=decision.has_ended_any or gone,
+                    has_expired_any=decision.has_expired_any or expired,
                     actuated_at=at if is_last else decision.actuated_at,
                 )
             )

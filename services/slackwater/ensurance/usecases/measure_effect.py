@@ -27,6 +27,8 @@ class Effect:
     decision_age_seconds: float
     kind: str
     is_recorded: bool = True
+    counts_missed: bool = True
+    """Whether it counts for the pool's guard if it brought no relief."""
 
 
 def measure_effects(
@@ -47,8 +49,18 @@ def measure_effects(
         if metric is not None and reading is not None:
             effect = _effect(awaited, metric, view, reading)
             measured = _measured(effect, awaited, report, now)
-            effects.append(Effect(measured, awaited.sample_age_seconds, awaited.kind, awaited.is_recorded))
+            effects.append(_counted(measured, awaited))
     return effects, after
+
+
+def _counted(measured: Event[EffectMeasured], awaited: Awaited) -> Effect:
+    return Effect(
+        measured,
+        awaited.sample_age_seconds,
+        awaited.kind,
+        awaited.is_recorded,
+        counts_missed=not awaited.has_expired_any,
+    )
 
 
 def _reading(metric: Metric, awaited: Awaited, view: NodeReadings) -> Decimal | None:

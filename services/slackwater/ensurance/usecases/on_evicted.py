@@ -36,7 +36,8 @@ class OnEvicted:
 
     def _after(self, seen: EvictionCompleted, before: GuardedNode, now: datetime) -> GuardedNode:
         gone = seen.outcome in GONE
-        after = ended(before, seen.id, seen.pod_uid, seen.completed_at, gone=gone)
+        expired = seen.outcome is EvictionOutcome.EXPIRED
+        after = ended(before, seen.id, seen.pod_uid, seen.completed_at, gone=gone, expired=expired)
         if seen.writer == STANDS_IN and seen.outcome in ENDED:
             after = replace(after, state=evicted_alone(after.state, seen.completed_at))
         own = any(one.id == seen.id for one in before.evictions)

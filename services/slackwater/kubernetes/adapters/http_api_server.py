@@ -35,6 +35,7 @@ from slackwater.apiserver.records import (
     taints_json,
 )
 from slackwater.apiserver.resource_names import quantities
+from slackwater.apiserver.rights import REVIEWS, access_review, parts_of
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, SlackwaterError, Unavailable
 from slackwater.model.time import Clock, SystemClock
 
@@ -61,13 +62,23 @@ class HttpApiServer:
         self._context = context
         self._clock = clock or SystemClock()
         self._opened: httpx2.AsyncClient | None = None
-        self._missing: dict[tuple[str, ...], str] = {}
-        """The refused right, by the use that was refused."""
+        self._missing: dict[tuple[str, ...], tuple[str, str]] = {}
+        """The refused right and the path of the request, by the use that was refused."""
         self._skew: float | None = None
 
     @property
     def missing_rights(self) -> Sequence[str]:
-        return sorted(set(self._missing.values()))
+        return sorted({right for right, _ in self._missing.values()})
+
+    async def review_rights(self) -> None:
+        for use, (right, path) in tuple(self._missing.items()):
+            try:
+                answer = await self._request("POST", REVIEWS, {}, access_review(right.partition(" ")[0], path), JSON)
+            except SlackwaterError:  # not answered: missing until it is used with success
+                self._missing.pop(("POST", *used_resource(REVIEWS)), None)
+                return
+            if (answer.get("status") or {}).get("allowed"):
+                self._missing.pop(use, None)
 
     @property
     def clock_skew_seconds(self) -> float | None:
@@ -110,7 +121,7 @@ class HttpApiServer:
                 "GET", kind.path, params=watch_query(version), timeout=timeout
             ) as response:
                 if response.status_code != httpx2.codes.OK:
-                    raise self._refused(("WATCH", *used_resource(kind.path)), response, await response.aread())
+                    raise self._refused("WATCH", kind.path, response, await response.aread())
                 self._missing.pop(("WATCH", *used_resource(kind.path)), None)
                 yield answered(version)
                 async for line in response.aiter_lines():
@@ -204,20 +215,20 @@ class HttpApiServer:
         content = None if body is None else msgspec.json.encode(body)
         headers = {} if body is None else {"Content-Type": content_type}
         headers |= {"Accept": accept} if accept else {}
-        use, began = (method, *used_resource(path)), self._clock.monotonic()
+        began = self._clock.monotonic()
         with _translated():
             response = await self._client().request(method, path, params=query, content=content, headers=headers)
             self._note_clock(response, self._clock.monotonic() - began)
             if response.status_code >= httpx2.codes.BAD_REQUEST:
-                raise self._refused(use, response, response.content)
-            self._missing.pop(use, None)
+                raise self._refused(method, path, response, response.content)
+            self._missing.pop((method, *used_resource(path)), None)
             answer: Mapping[str, Any] = msgspec.json.decode(response.content)
             return answer
 
-    def _refused(self, use: tuple[str, ...], response: httpx2.Response, body: bytes) -> SlackwaterError:
-        error = refusal(response.status_code, body)
+    def _refused(self, method: str, path: str, response: httpx2.Response, body: bytes) -> SlackwaterError:
+        error, use = refusal(response.status_code, body), (method, *used_resource(path))
         if isinstance(error, RightMissing):
-            self._missing[use] = error.right
+            self._missing[use] = error.right, path
         elif not isinstance(error, Unavailable):  # it was allowed, and refused for another reason
             self._missing.pop(use, None)
         return error
@@ -240,10 +251,7 @@ class HttpApiServer:
 
 def used_resource(path: str) -> tuple[str, ...]:
     """Group, resource and subresource that a path uses, without names: `("apps", "deployments", "scale")`."""
-    parts = path.strip("/").split("/")
-    group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1] if len(parts) > 1 else "", parts[3:])
-    if rest[:1] == ["namespaces"] and len(rest) > 2:
-        rest = rest[2:]
+    group, _, rest = parts_of(path)
     return group, *rest[:1], *rest[2:3]
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.kind_follower import KindFollower
+from slackwater.apiserver.rights import effects_without
 from slackwater.model.plurals import counted
 from slackwater.runtime.service import Check
 
@@ -34,8 +35,9 @@ def refused_check(name: str, refusals: Mapping[str, str]) -> Check:
 
 
 def rights_check(missing: Sequence[str]) -> Check:
-    """Rights that the account lacks: shown, and no reason to be unready."""
-    shown = f"missing: {', '.join(missing)}; deploy/kubernetes/adapter/rights.yaml grants them" if missing else ""
+    """Rights that the account lacks and what stops without them: shown, and no reason to be unready."""
+    effects = "; ".join(effects_without(missing))
+    shown = f"missing rights: {effects}; deploy/kubernetes/adapter/rights.yaml grants them" if missing else ""
     return Check("kubernetes-rights", True, shown)
 
 

@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import msgspec
 
 from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.model.errors import InvalidInput
+from slackwater.model.time import Clock
 from slackwater.profiles.webhook import PATH
 from slackwater.runtime.body_limit import BodyLimit
 from slackwater.runtime.certificates import PemTls
@@ -27,9 +29,15 @@ Review = Callable[[object], Awaitable[dict[str, Any]]]
 
 
 class Webhook:
-    """slackwater.kubernetes.ports.WebhookListener, and the loop that serves. `review` answers one AdmissionReview."""
+    """slackwater.kubernetes.ports.WebhookListener, and the loop that serves. `review` answers one AdmissionReview.
 
-    def __init__(self, settings: KubernetesSettings, review: Review) -> None:
+    Cancelled, it serves on for `webhook_drain_seconds`: Kubernetes ends a pod and removes it from its Service at the
+    same time, and API servers ask it until they have seen the latter. A pod of which no answer comes is created as it
+    is."""
+
+    def __init__(self, settings: KubernetesSettings, review: Review, clock: Clock) -> None:
+        self._clock = clock
+        self._drain_seconds = settings.webhook_drain_seconds
         self._http = HttpSettings(
             host=settings.webhook_host, port=settings.webhook_port, token=None, tokens_file=None
         ).model_copy(update={"tls_certificate": None, "tls_key": None, "tls_client_ca": None})
@@ -40,15 +48,32 @@ class Webhook:
 
     async def use(self, certificate: str, key: str) -> None:
         self._tls.use(certificate, key)
-        if self._server is None:
+        if not self._opened.is_set():
             self._server = HttpServer(self._http, self._tls)
             self._opened.set()
 
+    @property
+    def drain_seconds(self) -> float:
+        """How long it serves on after it was cancelled; 0 if it does not serve."""
+        return self._drain_seconds if self._opened.is_set() else 0.0
+
     async def __call__(self) -> None:
-        """Serve until cancelled, once there is a certificate."""
+        """Serve until cancelled, once there is a certificate, and then drain. May be called again."""
         await self._opened.wait()
-        assert self._server is not None  # noqa: S101 - see `use`
-        await self._server.run(self._app)
+        server = self._server or HttpServer(self._http, self._tls)
+        serving = asyncio.create_task(server.run(self._app), name="webhook")
+        try:
+            await asyncio.wait([serving])
+            serving.result()
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=True):
+                await self._clock.sleep(self._drain_seconds)
+            raise
+        finally:
+            serving.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([serving])
+            self._server = None
 
 
 def review_app(review: Review) -> ASGIApp:

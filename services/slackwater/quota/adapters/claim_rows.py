@@ -32,7 +32,8 @@ _DOCUMENT: Final = RowColumn("document", "jsonb")
 def _tree_of(row: Any) -> StoredTree:
     over = {str(quota): float(since) for quota, since in row.document["over_since_s"].items()}
     leave = _LEAVE.validate_python(row.document.get("leave", {}))
-    return StoredTree(row.tree, row.generation, over, leave, _COUNTS.validate_python(row.document.get("reclaims", {})))
+    reclaims = _COUNTS.validate_python(row.document.get("reclaims", {}))
+    return StoredTree(row.tree, row.generation, over, leave, reclaims, int(row.document.get("quotas_revision", 0)))
 
 
 def _tree_document(tree: StoredTree) -> str:
@@ -40,6 +41,7 @@ def _tree_document(tree: StoredTree) -> str:
         "over_since_s": dict(tree.over_since_s),
         "leave": _LEAVE.dump_python(tree.leave, mode="json"),
         "reclaims": _COUNTS.dump_python(tree.reclaims, mode="json"),
+        "quotas_revision": tree.quotas_revision,
     }
     return json.dumps(document)
 
@@ -121,6 +123,9 @@ class KeyedLedgerStore:
         async with self._database.unit_of_work() as unit:
             yield KeyedLedgerUnit(unit, self._quarantine)
 
+    def joined(self, unit: UnitOfWork) -> KeyedLedgerUnit:
+        return KeyedLedgerUnit(unit, self._quarantine)
+
     async def drop_ended(self, before_s: float) -> int:
         dropped, after = 0, ""
         while True:
@@ -160,6 +165,9 @@ class KeyedLedgerUnit:
 
     async def tree(self, tree: str) -> StoredTree:
         return (await self._trees.read([tree])).get(tree, StoredTree(tree))
+
+    async def lock(self, tree: str) -> StoredTree:
+        return (await self._trees.lock([tree])).get(tree, StoredTree(tree))
 
     async def claims(self, tree: str) -> Sequence[KeptClaim]:
         return list((await self._claims.read_group(tree)).values())

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, fields
 from typing import Any, Final
 
+from slackwater.decisions.reasons import Reason
 from slackwater.fairshare.arbitration import arbitrate
 from slackwater.fairshare.arbitration_plan import ArbitrationSettings, QuotaSnapshot
 from slackwater.fairshare.claims import ClaimRun, ClaimState, QuotaClaim, ReclaimOrder, ReclaimReason, RunFinding
@@ -16,11 +17,15 @@ from slackwater.model.tiers import Tier
 from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
 from slackwater.quota.domain.tree_ledger import uses
 
-FUNCTION: Final = f"{__name__}:replay_claim"
+FUNCTION: Final = f"{__name__}:replay_decision"
+
+
+class OutdatedRule(LookupError):
+    """A record was made by a rule that has changed since: its result cannot be compared with that of today."""
 
 
 def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[str, Any]:
-    """Returns the arguments of `replay_claim`."""
+    """Returns the arguments of `replay_decision`."""
     document = asdict(snapshot)
     for quota in document["quotas"]:
         del quota["own_request"], quota["own_used"]
@@ -29,9 +34,21 @@ def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[
     return {"snapshot": document, "now_s": now_s, "claim": claim}
 
 
-def replay_claim(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
+def replay_decision(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
     """Decide again; returns the result of the record. Raises LookupError where the claim is not decided about."""
     return decided_again(snapshot_of(snapshot), now_s, claim).result
+
+
+def replay_claim(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
+    """As `replay_decision`, for records that are older than decision 0132 and name this function. Raises OutdatedRule
+    for a claim that the whole pool is too small for: its sum had what was used, and has what others do not lend."""
+    decision = decided_again(snapshot_of(snapshot), now_s, claim)
+    if decision.reason is Reason.CLAIM_QUEUED_BEYOND_POOL:
+        raise OutdatedRule(
+            f"claim {claim} waits for a larger pool: the record subtracts what was used then, the rule of today what"
+            " other quotas do not lend (decision 0132)"
+        )
+    return decision.result
 
 
 def decided_again(snapshot: QuotaSnapshot, now_s: float, claim: str) -> ClaimDecision:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from slackwater.fairshare.claims import ENDED, ClaimState, QuotaClaim, end, start
 from slackwater.model.errors import Conflict, NotFound
 from slackwater.model.records import record
+
+INTERRUPTED: Final = "the request was interrupted; repeat it"
+"""The writer of several requests was stopped: they may have been carried out, so they are not refused."""
 
 
 class ClaimRequest(Protocol):

@@ -32,6 +32,8 @@ class StoredTree:
     leave: ReclaimLeave = field(default_factory=ReclaimLeave)
     reclaims: Mapping[str, ReclaimCount] = field(default_factory=dict)
     """By workload."""
+    quotas_revision: int = 0
+    """Of the documents of all quotas: decisions that are made with older ones are made again."""
 
 
 @record(frozen=True, slots=True)

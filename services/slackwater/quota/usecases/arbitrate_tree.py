@@ -27,10 +27,10 @@ from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import ClaimState, QuotaClaim
 from slackwater.fairshare.debts import accounts
 from slackwater.fairshare.tree import ledger
-from slackwater.model.errors import Conflict, SlackwaterError
+from slackwater.model.errors import Conflict, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
-from slackwater.quota.domain.claim_requests import ClaimRequest
+from slackwater.quota.domain.claim_requests import INTERRUPTED, ClaimRequest
 from slackwater.quota.domain.claim_runs import RunNotice, finding_decision
 from slackwater.quota.domain.ledger_records import ClaimReasoning, KeptClaim, StoredTree, tree_key
 from slackwater.quota.domain.reclaim_counts import count_reclaims, with_reclaims
@@ -125,7 +125,7 @@ class ArbitrateTree:
         while not done():
             batch = self._batch()
             if not batch:  # a request must never hold the turn for ever
-                raise Conflict("the request was interrupted; send it again")
+                raise Unavailable(INTERRUPTED)
             await self._write(batch)
 
     def _batch(self) -> Sequence[PendingRequest]:
@@ -238,7 +238,7 @@ class ArbitrateTree:
             await self._attempts(batch, check=check)
         except BaseException as error:
             self._ledger = None
-            said = error if isinstance(error, Exception) else Conflict("the request was interrupted; send it again")
+            said = error if isinstance(error, Exception) else Unavailable(INTERRUPTED)
             for pending in batch:
                 pending.error = pending.error or said
                 pending.result = None
@@ -254,8 +254,9 @@ class ArbitrateTree:
                 async with self._store.unit_of_work() as unit:
                     decided = await self._decide(unit, batch, check=check or attempt > 0)
             except Conflict:
-                self._ledger = None
+                known, self._ledger = self._ledger, None
                 self._meter.conflict(tree_key(self.tree))
+                await self._trees.follow(0 if known is None else known.stored.quotas_revision)
                 continue
             seconds = (self._clock.now() - began).total_seconds()
             self._meter.decided(tree_key(self.tree), [decision.reason.value for decision in decided], seconds)
@@ -281,6 +282,7 @@ class ArbitrateTree:
         self, unit: LedgerUnit, batch: Sequence[PendingRequest], *, check: bool
     ) -> Sequence[ClaimDecision]:
         current = await self._current(unit, check=check)
+        self._trees.require_revision(current.stored.quotas_revision)
         others = await self._others(unit, batch, current)
         index, now = current.index, self._clock.now()
         quotas = self._trees.layout(self.tree).quotas  # of the plan too: a quota may move while this is written

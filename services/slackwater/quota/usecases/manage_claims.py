@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,9 +11,9 @@ from slackwater.fairshare.arbitration_plan import ArbitrationSettings
 from slackwater.fairshare.claims import QuotaClaim
 from slackwater.fairshare.documents import DeclaredQuota
 from slackwater.fairshare.tree import ROOT
-from slackwater.model.errors import Conflict, NotFound, SlackwaterError
+from slackwater.model.errors import Conflict, NotFound, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
-from slackwater.quota.domain.claim_requests import ClaimRequest, Release, StartNotice, Submission
+from slackwater.quota.domain.claim_requests import INTERRUPTED, ClaimRequest, Release, StartNotice, Submission
 from slackwater.quota.domain.claim_runs import ObservedClaims, observe_claims
 from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
 from slackwater.quota.domain.past_trees import PastTree
@@ -25,6 +25,7 @@ from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
 from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView
 from slackwater.resources.names import CLUSTER
+from slackwater.store.port import UnitOfWork
 
 
 class ManageClaims:
@@ -89,7 +90,7 @@ class ManageClaims:
                 elif isinstance(done.error, Conflict | NotFound):
                     found[place] = done.error
                 else:
-                    raise done.error or Conflict("the request was interrupted; send it again")
+                    raise done.error or Unavailable(INTERRUPTED)
         return [found[place] for place in range(len(claims))]
 
     async def _tried(self, claim: QuotaClaim) -> ClaimStanding | SlackwaterError:
@@ -176,6 +177,17 @@ class ManageClaims:
         Unavailable."""
         async with self._store.unit_of_work() as unit:
             return Counter(kept.claim.quota for kept in await unit.live())
+
+    async def counts_for_change(self, unit: UnitOfWork, trees: Collection[str], revision: int) -> Mapping[str, int]:
+        """Returns how many claims of each quota of these trees have not ended, for a change of quotas in the
+        transaction `unit`. Until it ends no claim of the trees changes; decisions that were made before, by any
+        replica, are then made again with this revision of the quotas at least. Raises Conflict, Unavailable."""
+        ledger, counts = self._store.joined(unit), Counter[str]()
+        for tree in sorted(trees):
+            stored = await ledger.lock(tree)
+            await ledger.advance(replace(stored, quotas_revision=revision))
+            counts.update(kept.claim.quota for kept in await ledger.claims(tree))
+        return counts
 
     async def runtime_changes(
         self, before: Mapping[str, DeclaredQuota], after: Mapping[str, DeclaredQuota]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from slackwater.fairshare.documents import (
@@ -19,11 +19,14 @@ from slackwater.fairshare.validation import QuotaRefusal, QuotaRule, deletion_re
 from slackwater.model.errors import Conflict, InvalidInput, SlackwaterError
 from slackwater.resources.hooks import Hooks, InForce
 from slackwater.resources.names import CLUSTER
+from slackwater.resources.store import StoredResource
 
 MOST_TOLD: Final = 3
 """Further refusals of one change are counted."""
 QuotasInForce = InForce[ElasticQuota, DeclaredQuota]
 CountClaims = Callable[[], Awaitable[Mapping[str, int]]]
+CountForChange = Callable[[Any, Collection[str], int], Awaitable[Mapping[str, int]]]
+"""As slackwater.quota.usecases.manage_claims.ManageClaims.counts_for_change."""
 Preview = Callable[[Mapping[str, DeclaredQuota], Mapping[str, DeclaredQuota]], Awaitable[Any]]
 
 
@@ -31,17 +34,25 @@ async def _no_claims() -> Mapping[str, int]:
     return {}
 
 
+async def _none_for_change(unit: Any, trees: Collection[str], revision: int) -> Mapping[str, int]:
+    return {}
+
+
 class ElasticQuotaHooks(Hooks[ElasticQuota, DeclaredQuota]):
-    """Refuses what would break the tree. `claims` counts the live claims of each quota; `preview` is what a dry run
-    shows of the quotas before and after."""
+    """Refuses what would break the tree. `claims` counts the live claims of each quota, `claims_for_change` in the
+    transaction of a change; `preview` is what a dry run shows of the quotas before and after."""
 
-    def __init__(self, claims: CountClaims = _no_claims, preview: Preview | None = None) -> None:
-        self._claims = claims
-        self._preview = preview
+    def __init__(
+        self,
+        claims: CountClaims = _no_claims,
+        claims_for_change: CountForChange = _none_for_change,
+        preview: Preview | None = None,
+    ) -> None:
+        self.follow(claims, claims_for_change, preview)
 
-    def follow(self, claims: CountClaims, preview: Preview) -> None:
+    def follow(self, claims: CountClaims, claims_for_change: CountForChange, preview: Preview | None) -> None:
         """Use these from now on: they are made of what the hooks resolve."""
-        self._claims, self._preview = claims, preview
+        self._claims, self._claims_for_change, self._preview = claims, claims_for_change, preview
 
     def first(self) -> ElasticQuota:
         return default_document(CLUSTER)
@@ -62,9 +73,17 @@ class ElasticQuotaHooks(Hooks[ElasticQuota, DeclaredQuota]):
             if name in quotas:
                 found = [*refusals(quotas, quotas[name], claims), *_moved(before, quotas[name], claims)]
             else:
-                found = deletion_refusals(before, name, claims)
+                found = deletion_refusals(quotas, name, claims)
             if found:
                 raise _refused(name, found)
+
+    async def confirm(self, unit: Any, replaced: Sequence[StoredResource], would: QuotasInForce) -> None:
+        """Refuse to take a quota from claims that were admitted since `prepare`, or are being admitted."""
+        present = {row.name: quota for row in replaced if (quota := _readable(row)) is not None}
+        taken = {name: quota.spec.tree for name, quota in present.items() if _takes_no_claims(quota, would)}
+        if taken:
+            claims = await self._claims_for_change(unit, set(taken.values()), would.revision)
+            self.validate_together(sorted(taken), would, would, claims)
 
     async def preview(self, now: QuotasInForce, would: QuotasInForce, arguments: object) -> Any:
         return None if self._preview is None else await self._preview(now.values, would.values)
@@ -89,6 +108,19 @@ class QuotaProfileHooks(Hooks[QuotaProfile, QuotaPool]):
             if others:
                 said = f"spec.tree: tree {tree} is that of quotaprofile {others[0]}: a tree has one pool; name another"
                 raise Conflict(said, code="quota_tree_taken", field="spec.tree")
+
+
+def _readable(row: StoredResource) -> ElasticQuota | None:
+    try:
+        return None if row.document is None else ElasticQuota.parse_stored(row.document)
+    except InvalidInput:
+        return None
+
+
+def _takes_no_claims(present: ElasticQuota, would: QuotasInForce) -> bool:
+    """Whether a quota that may have claims is deleted, or becomes a parent."""
+    after = would.values.get(present.name)
+    return not present.spec.is_parent and (after is None or after.quota.is_parent)
 
 
 def _moved(before: Mapping[str, Quota], new: Quota, claims: Mapping[str, int]) -> list[QuotaRefusal]:

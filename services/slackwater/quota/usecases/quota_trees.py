@@ -76,6 +76,16 @@ class QuotaTrees:
             if declared.strict_fifo and declared.quota.tree == tree
         }
 
+    def require_revision(self, revision: int) -> None:
+        """Raises Conflict if this replica follows older quotas than those of this revision."""
+        if self._quotas.now.revision < revision:
+            raise Conflict("quotas have changed meanwhile")
+
+    async def follow(self, revision: int) -> None:
+        """Read the quotas again if this replica follows older ones than those of this revision. Raises Unavailable."""
+        if self._quotas.now.revision < revision:
+            await self._quotas.catch_up()
+
     def require_pools(self) -> None:
         """Raises Unavailable before it is known what the pools have."""
         if not self._totals.is_known:

@@ -13,6 +13,7 @@ from slackwater.runtime.yaml_files import yaml_documents
 STRATEGY: Final = "ColocationStrategy"
 POLICIES: Final = ("NodeQOS", "PodQOS", "AvoidanceAction", "Autonomy")
 QUOTAS: Final = ("ElasticQuota", "QuotaProfile")
+PROFILE: Final = "DeschedulerProfile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,20 @@ def are_policies(files: Sequence[DocumentFile]) -> bool:
 
 def are_quotas(files: Sequence[DocumentFile]) -> bool:
     """Returns whether the files hold quotas. Raises InvalidInput if they hold anything else too."""
+    return _are(files, QUOTAS, "quotas")
+
+
+def are_profiles(files: Sequence[DocumentFile]) -> bool:
+    """Returns whether the files hold descheduler profiles. Raises InvalidInput if they hold anything else too."""
+    return _are(files, (PROFILE,), "descheduler profiles")
+
+
+def _are(files: Sequence[DocumentFile], wanted: Sequence[str], noun: str) -> bool:
     kinds = {body.kind: body.origin for file in files for body in file.bodies}
-    others = [kind for kind in kinds if kind not in QUOTAS]
+    others = [kind for kind in kinds if kind not in wanted]
     if others and len(others) < len(kinds):
         raise InvalidInput(
-            f"kind: {kinds[others[0]]} is a {others[0]}, which is not simulated together with quotas; run the command "
+            f"kind: {kinds[others[0]]} is a {others[0]}, which is not simulated together with {noun}; run the command "
             "once for each",
             field="kind",
         )
@@ -74,7 +84,7 @@ def _bodies(file: Path) -> list[Body]:
 
 def _body(origin: str, said: Any) -> Body:
     kind = said.get("kind") if isinstance(said, dict) else None
-    if kind not in (STRATEGY, *POLICIES, *QUOTAS):
-        allowed = ", ".join((STRATEGY, *POLICIES, *QUOTAS))
+    if kind not in (STRATEGY, *POLICIES, *QUOTAS, PROFILE):
+        allowed = ", ".join((STRATEGY, *POLICIES, *QUOTAS, PROFILE))
         raise InvalidInput(f"{origin}: kind: {kind!r} cannot be simulated; allowed: {allowed}", field="kind")
     return Body(origin, kind, said)

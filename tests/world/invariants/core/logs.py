@@ -8,7 +8,7 @@ from tests.world.invariants import Invariant, Violation
 from tests.world.trace import Kind, Step
 
 EXPECTED = (
-    "ledger not readable",  # a disk that loses what was written
+    "records not readable",  # a disk that loses what was written
     "fact dropped",
     "report dropped",
 )

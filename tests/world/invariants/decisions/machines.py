@@ -34,7 +34,8 @@ GRAIN = 16 << 20
 class MachinesFollowDecisions(Invariant):
     """While the documents that name a pod live, a limit that its agent writes is the lowest of theirs, and a limit that
     goes back is named by none of them. What an agent has decided alone has a record at rest, or waits in its account
-    to be listed in the next one, unless its process has ended before it could publish it."""
+    to be listed in the next one, unless its process has ended before it could publish it. A limit that it took over
+    from a document is a decision of that document's writer."""
 
     NAME = "machines follow decisions"
     KINDS: ClassVar = (Kind.KNOB_WRITTEN, Kind.POD_SIGNALLED, Kind.STORED, Kind.STARTED)
@@ -97,8 +98,15 @@ class MachinesFollowDecisions(Invariant):
             )
 
     def _note_own(self, process: str, uid: str, what: str, wanting: Iterable[tuple[DesiredState, int, str]]) -> None:
+        wanting = tuple(wanting)
+        inherited = {decision for state, _, decision in wanting if state.writer != OWN_WRITER}
         for state, _, decision in wanting:
-            if state.writer == OWN_WRITER and state.lease_seconds == math.inf and decision:
+            if (
+                state.writer == OWN_WRITER
+                and state.lease_seconds == math.inf
+                and decision
+                and decision not in inherited
+            ):
                 self._carried_out[decision, uid, what] = process
 
     def _note_signal(self, process: str, station: Station, effect: Any) -> None:

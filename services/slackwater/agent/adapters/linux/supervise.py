@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import signal as signals
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.lock import agent_runs
@@ -78,6 +80,23 @@ class Forwarder:
                 return
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a command finds: variables beside those of this process, and a directory (empty: that of this process).
+
+    `begins_by`: a command that could not begin by then, on the monotonic clock of the machine, does not begin.
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    directory: str = ""
+    begins_by: float = math.inf
+
+
+AS_HERE: Final = Surroundings()
+TOO_LATE = 124
+"""Exit code of a command that could not begin in time; `timeout` uses it."""
+
+
 def run_managed(
     layout: Layout,
     pod: Pod,
@@ -85,6 +104,7 @@ def run_managed(
     cpu_limit_milli: int | None,
     cpu_period_us: int,
     guard: Guard | None = None,
+    surroundings: Surroundings = AS_HERE,
 ) -> int:
     """Run the command as `pod` and return its exit code. Raises Misconfigured where cgroups cannot be made."""
     layout.hierarchy.require_writable()
@@ -97,18 +117,20 @@ def run_managed(
         directories = layout.make_pod(pod.tier, pod.uid)
         _prepare(layout, pod, cpu_limit_milli, cpu_period_us)
         registry.add(entry)  # only now: an agent must not see first values change under its hands
-        code = run_child(arguments, forwarder, directories, OOM_SCORE_ADJ[pod.tier], guard)
+        if time.monotonic() > surroundings.begins_by:
+            return _complain(arguments[0], "could not begin in time", TOO_LATE)
+        code = run_child(arguments, forwarder, directories, OOM_SCORE_ADJ[pod.tier], guard, surroundings)
         _report_oom_kills(layout, pod, registry)
         return code
     finally:
         _clean(layout, pod, registry)
 
 
-def run_unmanaged(arguments: Sequence[str], guard: Guard | None = None) -> int:
+def run_unmanaged(arguments: Sequence[str], guard: Guard | None = None, surroundings: Surroundings = AS_HERE) -> int:
     """Run the command where nothing can be managed; signals and exit code behave the same."""
     forwarder = Forwarder()
     forwarder.install()
-    return run_child(arguments, forwarder, (), guard=guard)
+    return run_child(arguments, forwarder, (), guard=guard, surroundings=surroundings)
 
 
 def run_child(
@@ -117,6 +139,7 @@ def run_child(
     directories: Sequence[Path],
     oom_score_adj: int | None = None,
     guard: Guard | None = None,
+    surroundings: Surroundings = AS_HERE,
 ) -> int:
     """Fork into the cgroups, exec, wait. 127: no such command; 126: not executable; 128+n: ended by signal n.
 
@@ -139,9 +162,16 @@ def run_child(
 
     try:
         # preexec_fn is safe here: this process has one thread, and nothing else can enter cgroups before exec.
-        child = subprocess.Popen(list(arguments), preexec_fn=enter, process_group=0)  # noqa: PLW1509
-    except FileNotFoundError:
-        return _complain(arguments[0], "no such command", NOT_FOUND)
+        child = subprocess.Popen(
+            list(arguments),
+            preexec_fn=enter,  # noqa: PLW1509
+            process_group=0,
+            env={**os.environ, **surroundings.environment} if surroundings.environment else None,
+            cwd=surroundings.directory or None,
+        )
+    except FileNotFoundError as error:
+        missing = "no such directory" if error.filename == surroundings.directory else "no such command"
+        return _complain(str(error.filename or arguments[0]), missing, NOT_FOUND)
     except (PermissionError, OSError) as error:
         return _complain(arguments[0], error.strerror or "cannot be executed", NOT_EXECUTABLE)
     except subprocess.SubprocessError as error:

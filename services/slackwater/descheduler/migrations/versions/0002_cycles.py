@@ -24,7 +24,9 @@ def upgrade() -> None:
         CREATE TABLE workload_moves (
             pod_uid text PRIMARY KEY,
             workload text NOT NULL,
-            moved_at_s double precision NOT NULL
+            moved_at_s double precision NOT NULL,
+            target text NOT NULL,
+            until_s double precision NOT NULL
         )
         """
     )

@@ -1,4 +1,4 @@
-"""The service kubernetes without rights, beside another writer of its fields, and with a clock that differs."""
+"""The service kubernetes beside another writer of its fields, and with a clock that differs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from tests.kubernetes.control_plane import ControlPlane
-from tests.kubernetes.drivers import RealDriver, granted, real_driver, rules
+from tests.kubernetes.drivers import RealDriver, real_driver
 from tests.kubernetes.test_api_server_port import pod
 from tests.kubernetes.test_faults_of_the_api_server import FaultySite
 from tests.kubernetes.test_service_on_api_server import CPU, GIB, MEMORY, PATIENCE_SECONDS, is_cordoned, until
 
-from slackwater.apiserver.records import NODES, PRIORITY_CLASSES, parse_node
+from slackwater.apiserver.records import NODES, parse_node
 from slackwater.events.eviction_completed import EvictionOutcome
 from slackwater.kubernetes.service import KubernetesService
 from slackwater.model.time import SystemClock
@@ -45,41 +45,6 @@ async def shown(service: KubernetesService, name: str, text: str) -> None:
             if (text in detail) if text else not detail:
                 return
             await asyncio.sleep(0.02)
-
-
-async def test_rights_taken_away_are_named_and_the_work_goes_on_when_they_are_back(site: FaultySite) -> None:
-    lost = {
-        ("", "nodes/status", "patch"),
-        ("", "pods/eviction", "create"),
-        ("scheduling.k8s.io", "priorityclasses", "watch"),
-    }
-    assert lost <= set(granted(rules()))
-    node, victim = await site.node("rightless"), await pod(site.cluster, "rightless")
-    kept = [
-        {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
-        for group, resource, verb in granted(rules())
-        if (group, resource, verb) not in lost
-    ]
-    late = site.cluster.name("late")
-    async with site.running() as service:
-        try:
-            await site.cluster.grant(kept)
-            await until(lambda: service.inventory.nodes[node].lent == ())
-            await site.offer(node, 4_000, GIB)
-            await shown(service, "kubernetes-rights", "patch nodes/status")
-            await site.want(victim)
-            await shown(service, "kubernetes-rights", "create pods/eviction")
-            assert node in service.status.refusals
-        finally:
-            await site.cluster.grant(rules())
-        await site.cluster.put(PRIORITY_CLASSES, {"metadata": {"name": late}, "value": 1})
-        await site.until_lent(node, {CPU: 4_000, MEMORY: GIB})
-        await until(lambda: service.inventory.pods[victim.key].deleting)
-        await until(lambda: late in service.inventory.items(PRIORITY_CLASSES))
-        await site.end(victim)
-        await shown(service, "kubernetes-rights", "")
-    assert site.ledger.evicted == [victim.uid]
-    assert site.complaints() == []
 
 
 async def test_another_field_manager_is_named_and_not_fought(site: FaultySite) -> None:

@@ -1,0 +1,82 @@
+"""A ClusterPlacement as JSON, so that a decision over it can be repeated. What has its default is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from slackwater.descheduling.placement import (
+    AntiAffinityRule,
+    ClusterPlacement,
+    KubeQos,
+    NodeTaint,
+    PlacedPod,
+    PlacementNode,
+    PodToleration,
+    SpreadRule,
+)
+from slackwater.model.tiers import QoSClass, Tier
+
+
+def placement_document(cluster: ClusterPlacement) -> dict[str, Any]:
+    """Returns the JSON of a cluster."""
+    return {
+        "nodes": [_compact(node) for node in cluster.nodes],
+        "pods": [_compact(pod) for pods in cluster.pods.values() for pod in pods],
+    }
+
+
+def placement_from(document: Mapping[str, Any]) -> ClusterPlacement:
+    """Returns the cluster of a `placement_document`. Raises KeyError, TypeError, ValueError for anything else."""
+    nodes = [_node(each) for each in document["nodes"]]
+    pods: dict[str, list[PlacedPod]] = {node.name: [] for node in nodes}
+    for each in document["pods"]:
+        pod = _pod(each)
+        pods.setdefault(pod.node, []).append(pod)
+    return ClusterPlacement(nodes, pods)
+
+
+def _node(document: Mapping[str, Any]) -> PlacementNode:
+    return PlacementNode(**{**document, "taints": tuple(NodeTaint(**taint) for taint in document.get("taints", ()))})
+
+
+def _pod(document: Mapping[str, Any]) -> PlacedPod:
+    read = dict(document)
+    for name, kind in (("tier", Tier), ("qos", QoSClass), ("kube_qos", KubeQos)):
+        if name in read:
+            read[name] = kind(read[name])
+    read["affinity"] = tuple(
+        {key: frozenset(values) for key, values in term.items()} for term in document.get("affinity", ())
+    )
+    for name in ("owner_kinds", "images"):
+        read[name] = tuple(document.get(name, ()))
+    read["spread"] = tuple(SpreadRule(**each) for each in document.get("spread", ()))
+    read["anti_affinity"] = tuple(AntiAffinityRule(**each) for each in document.get("anti_affinity", ()))
+    read["tolerations"] = tuple(PodToleration(**each) for each in document.get("tolerations", ()))
+    return PlacedPod(**read)
+
+
+def _compact(value: Any) -> dict[str, Any]:
+    found = {}
+    for each in fields(value):
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        amount = getattr(value, each.name)
+        if amount != default:
+            found[each.name] = _plain(amount)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case NodeTaint() | PodToleration() | SpreadRule() | AntiAffinityRule():
+            return _compact(value)
+        case Tier() | QoSClass() | KubeQos():
+            return value.value
+        case Mapping():
+            return {key: _plain(each) for key, each in value.items()}
+        case frozenset():
+            return sorted(value)
+        case tuple() | list():
+            return [_plain(each) for each in value]
+    return value

@@ -1,0 +1,95 @@
+"""Finds a place for pods that leave a node for another reason than its load, and reserves it.
+
+A target holds what the pod is expected to use and stays a margin below its allocatable amounts; requests, labels,
+taints and cordons allow the pod. The coolest one is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import inf
+
+from slackwater.descheduling.node_classes import NodeClass, NodeLoad
+from slackwater.descheduling.placement import Amounts, ClusterPlacement, EvictionProposal, PlacedPod, PlacementNode
+from slackwater.descheduling.target_search import TargetSearch
+from slackwater.model.records import record
+
+JUDGED = ("cpu", "memory")
+
+
+class Placer:
+    """The places of one cluster, with what is reserved on them."""
+
+    def __init__(self, cluster: ClusterPlacement, margin: float) -> None:
+        """`margin`: the part of the allocatable amounts that stays free, 0..1."""
+        loads = [_node_load(node, cluster.pods.get(node.name, ()), margin) for node in cluster.nodes]
+        classes = {node.name: NodeClass.LOW for node in cluster.nodes}
+        self._search = TargetSearch(loads, classes, {}, node_fit=True, margin=0.0)
+
+    def place(self, pod: PlacedPod, among: Collection[str] | None = None) -> str | None:
+        """Returns the node whose room is now reserved for the pod; None where no other one holds it. `among`: names of
+        the nodes that would be better; None: any."""
+        return self._search.reserve(pod, expected_load(pod), inf, prod=False, without=pod.node, among=among)
+
+
+def expected_load(pod: PlacedPod) -> Amounts:
+    """Returns what the pod is expected to use: its predicted peak, what it uses, or what it requests, in this order."""
+    if pod.peak is not None:
+        return pod.peak
+    return pod.requests if pod.usage is None else pod.usage
+
+
+def node_shares(node: PlacementNode, pods: Sequence[PlacedPod]) -> float:
+    """Returns the expected load of a node as a share of what is allocatable: the mean of CPU and memory."""
+    load = _expected(node, pods)
+    shares = [load[name] / node.allocatable[name] for name in JUDGED if node.allocatable.get(name, 0) > 0]
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+@record(frozen=True, slots=True)
+class StepLoads:
+    """Expected loads around one move, as shares of what is allocatable; all 0 without a target."""
+
+    node_before: float = 0.0
+    node_after: float = 0.0
+    target_before: float = 0.0
+    target_after: float = 0.0
+
+    @property
+    def gain(self) -> float:
+        """The load of the node before less that of the target after, within -1..1."""
+        return min(max(self.node_before - self.target_after, -1.0), 1.0)
+
+
+def step_loads(cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]) -> list[StepLoads]:
+    """Returns the loads around each proposal, after those before it."""
+    nodes = {node.name: node for node in cluster.nodes}
+    pods = {name: list(cluster.pods.get(name, ())) for each in proposals for name in (each.pod.node, each.target)}
+    steps = []
+    for proposal in proposals:
+        source, target = nodes.get(proposal.pod.node), nodes.get(proposal.target)
+        if source is None or target is None:
+            steps.append(StepLoads())
+            continue
+        before = node_shares(source, pods[source.name]), node_shares(target, pods[target.name])
+        pods[source.name] = [pod for pod in pods[source.name] if pod.uid != proposal.pod.uid]
+        pods[target.name].append(proposal.pod)
+        after = node_shares(source, pods[source.name]), node_shares(target, pods[target.name])
+        steps.append(StepLoads(before[0], after[0], before[1], after[1]))
+    return steps
+
+
+def _node_load(node: PlacementNode, pods: Sequence[PlacedPod], margin: float) -> NodeLoad:
+    load = _expected(node, pods)
+    high = {name: int(node.allocatable[name] * (1 - margin)) for name in JUDGED if name in node.allocatable}
+    return NodeLoad(node, pods, load, {}, high, high, high, high)
+
+
+def _expected(node: PlacementNode, pods: Sequence[PlacedPod]) -> dict[str, int]:
+    system = node.system_peak or node.system_usage
+    load = {name: system.get(name, 0) for name in JUDGED}
+    for pod in pods:
+        amounts = expected_load(pod)
+        for name in JUDGED:
+            load[name] += amounts.get(name, 0)
+    return load

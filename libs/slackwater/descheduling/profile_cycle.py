@@ -1,0 +1,107 @@
+"""One cycle of a profile over a snapshot: its plugins, protections, limits and rest come to a plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from slackwater.descheduling.anomaly import AnomalyState
+from slackwater.descheduling.builtin import DefaultEvictor, LowNodeLoad
+from slackwater.descheduling.cycle import run_cycle
+from slackwater.descheduling.low_node_load import RoundEnd
+from slackwater.descheduling.move_history import Moves, StayReason, stay_reason
+from slackwater.descheduling.placement import ClusterPlacement, PlacedPod
+from slackwater.descheduling.placer import StepLoads, step_loads
+from slackwater.descheduling.plugins import Plugin
+from slackwater.descheduling.profile import DeclaredProfile, ProfileScope
+from slackwater.descheduling.registry import make_plugin
+from slackwater.model.records import record
+
+OUTSIDE_ROLLOUT = "outside_rollout"
+
+
+@record(frozen=True, slots=True)
+class PlannedMove:
+    """A pod that is proposed for a move."""
+
+    pod: PlacedPod
+    target: str
+    plugin: str
+    reason: str
+    loads: StepLoads = StepLoads()
+
+    @property
+    def gain(self) -> float:
+        """Load of the node before the move less that of the target after it, -1..1."""
+        return self.loads.gain
+
+
+@record(frozen=True, slots=True)
+class ProfilePlan:
+    """What a cycle of a profile comes to."""
+
+    moves: Sequence[PlannedMove]
+    dropped: Mapping[str, str]
+    """By pod, why its proposal was dropped."""
+    refusals: Mapping[str, int]
+    """How many pods were not proposed, by reason."""
+    ends: Mapping[str, RoundEnd]
+    """Of LowNodeLoad, by pool: why it proposes nothing more."""
+    detectors: Mapping[str, AnomalyState]
+    looping: Sequence[str]
+    """Workloads that are stopped, because they were moved too often."""
+
+
+class RolloutFilter:
+    """The Filter point: pods outside of the part of the cluster in which the profile acts."""
+
+    def __init__(self, scope: ProfileScope) -> None:
+        self._scope = scope
+
+    def filter(self, pod: PlacedPod, now_s: float) -> str | None:
+        return None if self._scope.acts_on(pod.node, pod.namespace) else OUTSIDE_ROLLOUT
+
+
+def run_profile(
+    cluster: ClusterPlacement,
+    profile: DeclaredProfile,
+    detectors: Mapping[str, AnomalyState],
+    moves: Moves,
+    now_s: float,
+) -> ProfilePlan:
+    """Returns the plan of a cycle. `cluster` has the profile's nodes, `moves` the last ones of each workload. Raises
+    InvalidInput, Misconfigured for a plugin that cannot be made."""
+    balanced = None if profile.low_node_load is None else LowNodeLoad(profile.low_node_load, detectors)
+    plugins: list[Plugin] = [RolloutFilter(profile.scope), DefaultEvictor(profile.evictor)]
+    plugins += [make_plugin(choice) for choice in profile.plugins]
+    plugins += [] if balanced is None else [balanced]
+    replicas = Counter(pod.workload for pods in cluster.pods.values() for pod in pods)
+    plan = run_cycle(
+        cluster,
+        plugins,
+        now_s,
+        limits=profile.limits,
+        moves=moves,
+        rules=profile.rest,
+        replicas=replicas,
+        margin=profile.margin,
+    )
+    loads = step_loads(cluster, plan.proposals)
+    planned = [
+        PlannedMove(proposal.pod, proposal.target, proposal.plugin, proposal.reason, step)
+        for proposal, step in zip(plan.proposals, loads, strict=True)
+    ]
+    low_load = None if balanced is None else balanced.plan
+    looping = [
+        workload
+        for workload, count in sorted(replicas.items())
+        if stay_reason(moves, workload, now_s, profile.rest, replicas=count) is StayReason.LOOPING
+    ]
+    return ProfilePlan(
+        planned,
+        plan.dropped,
+        dict(sorted(plan.refusals.items())),
+        {} if low_load is None else low_load.ends,
+        {} if low_load is None else low_load.detectors,
+        looping,
+    )

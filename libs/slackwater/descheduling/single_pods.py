@@ -1,0 +1,122 @@
+"""Plugins that judge each pod for itself: age, restarts, failure, taints, node affinity.
+
+Source: the plugins of these names of the Kubernetes descheduler. Unlike there, a pod is proposed only if another node
+holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from slackwater.descheduling.placement import (
+    ClusterPlacement,
+    EvictionGate,
+    EvictionProposal,
+    NodeTaint,
+    PlacedPod,
+    PlacementNode,
+    admits_labels,
+)
+from slackwater.descheduling.plugin_args import ArgsReader
+from slackwater.descheduling.profile import PluginArgs
+
+Judgement = Callable[[PlacementNode, PlacedPod, float], str | None]
+"""Why the pod should leave the node at a time; None: it may stay."""
+
+
+class SinglePods:
+    """The Deschedule point: proposes the pods that a judgement finds, the oldest first."""
+
+    def __init__(self, name: str, judge: Judgement) -> None:
+        self._name = name
+        self._judge = judge
+
+    def deschedule(self, cluster: ClusterPlacement, now_s: float, gate: EvictionGate) -> Sequence[EvictionProposal]:
+        """Returns a proposal for each pod that should leave and that another node holds."""
+        found = sorted(self._found(cluster, now_s), key=lambda each: (each[0].created_s, each[0].uid))
+        proposals = []
+        for pod, reason in found:
+            if not gate.allows(pod) or (target := gate.place(pod)) is None:
+                continue
+            gate.record(pod)
+            proposals.append(EvictionProposal(pod, target, self._name, reason))
+        return proposals
+
+    def _found(self, cluster: ClusterPlacement, now_s: float) -> Iterator[tuple[PlacedPod, str]]:
+        for node in cluster.nodes:
+            for pod in cluster.pods.get(node.name, ()):
+                reason = self._judge(node, pod, now_s)
+                if reason is not None:
+                    yield pod, reason
+
+
+def pod_life_time(args: PluginArgs) -> SinglePods:
+    """PodLifeTime: `maxPodLifeTimeSeconds`, and `states` (phases; empty: all)."""
+    read = ArgsReader("PodLifeTime", args, ("maxPodLifeTimeSeconds", "states"))
+    most_s, states = read.number("maxPodLifeTimeSeconds", least=1), read.names("states")
+
+    def judge(node: PlacementNode, pod: PlacedPod, now_s: float) -> str | None:
+        if states and pod.phase not in states:
+            return None
+        age_s = now_s - pod.created_s
+        return f"runs for {age_s:.0f} s, longer than {most_s:.0f} s" if pod.created_s and age_s > most_s else None
+
+    return SinglePods("PodLifeTime", judge)
+
+
+def too_many_restarts(args: PluginArgs) -> SinglePods:
+    """RemovePodsHavingTooManyRestarts: `podRestartThreshold`, 100 by default."""
+    name = "RemovePodsHavingTooManyRestarts"
+    threshold = ArgsReader(name, args, ("podRestartThreshold",)).number("podRestartThreshold", 100, least=1)
+
+    def judge(node: PlacementNode, pod: PlacedPod, now_s: float) -> str | None:
+        return f"{pod.restarts} restarts, at least {threshold:.0f}" if pod.restarts >= threshold else None
+
+    return SinglePods(name, judge)
+
+
+def failed_pods(args: PluginArgs) -> SinglePods:
+    """RemoveFailedPods: `reasons` (empty: all), `minPodLifetimeSeconds`, `excludeOwnerKinds`."""
+    read = ArgsReader("RemoveFailedPods", args, ("reasons", "minPodLifetimeSeconds", "excludeOwnerKinds"))
+    reasons, owners = read.names("reasons"), read.names("excludeOwnerKinds")
+    least_s = read.number("minPodLifetimeSeconds", 0)
+
+    def judge(node: PlacementNode, pod: PlacedPod, now_s: float) -> str | None:
+        if pod.phase != "Failed" or owners & set(pod.owner_kinds) or now_s - pod.created_s < least_s:
+            return None
+        if reasons and pod.phase_reason not in reasons:
+            return None
+        return f"failed: {pod.phase_reason or 'no reason is known'}"
+
+    return SinglePods("RemoveFailedPods", judge)
+
+
+def node_taints(args: PluginArgs) -> SinglePods:
+    """RemovePodsViolatingNodeTaints: `includePreferNoSchedule`, `excludedTaints` (keys)."""
+    name = "RemovePodsViolatingNodeTaints"
+    read = ArgsReader(name, args, ("includePreferNoSchedule", "excludedTaints"))
+    advisory, excluded = read.flag("includePreferNoSchedule"), read.names("excludedTaints")
+
+    def counts(taint: NodeTaint) -> bool:
+        return taint.key not in excluded and (
+            taint.effect == "NoSchedule" or (advisory and taint.effect == "PreferNoSchedule")
+        )
+
+    def judge(node: PlacementNode, pod: PlacedPod, now_s: float) -> str | None:
+        for taint in node.taints:
+            if counts(taint) and not any(each.matches(taint) for each in pod.tolerations):
+                return f"does not tolerate {taint.key}={taint.value}:{taint.effect}"
+        return None
+
+    return SinglePods(name, judge)
+
+
+def node_affinity(args: PluginArgs) -> SinglePods:
+    """RemovePodsViolatingNodeAffinity: the node's labels changed after the pod came."""
+    name = "RemovePodsViolatingNodeAffinity"
+    ArgsReader(name, args, ())
+
+    def judge(node: PlacementNode, pod: PlacedPod, now_s: float) -> str | None:
+        return None if admits_labels(node, pod) else "the labels of the node do not match its node affinity any more"
+
+    return SinglePods(name, judge)

@@ -1,0 +1,80 @@
+"""The result as JSON, schema `slackwater.move-simulation/1` (docs/how-to/simulate-moves.md); only added to."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from slackwater.simulation.domain.move_tally import bucketed
+from slackwater.simulation.edge.simulation_report import ReportPart
+from slackwater.simulation.usecases.replay_moves import MoveSimulation, MovesReplayed
+
+MOST_POINTS = 240
+
+
+class ClusterReplayed(ReportPart):
+    """What was replayed."""
+
+    source: str
+    nodes: int
+    pods: int
+    hours: float
+    hot_above_percent: dict[str, float] = Field(description="high thresholds, by resource")
+    notes: list[str]
+
+
+class MoveResult(ReportPart):
+    """One way of moving pods."""
+
+    name: str
+    hot_node_minutes: float = Field(description="node minutes above a high threshold")
+    hot_minutes: float = Field(description="minutes with any such node")
+    overloaded_node_minutes: float = Field(description="node minutes in which pods wanted more than the node has")
+    imbalance: float = Field(description="standard deviation of the nodes' CPU load, 0..1, mean over time")
+    moves: int
+    back: int = Field(description="moves to the node where the pod was, or where it came from")
+    looping: int = Field(description="workloads that were moved three times per pod within a day")
+    refusals: dict[str, int] = Field(description="pods that were not proposed, by reason, summed over cycles")
+    imbalance_points: list[float]
+    hot_points: list[float] = Field(description="hot nodes, means of equal parts of the time")
+
+
+class MoveSimulationReport(ReportPart):
+    """The whole answer; the first result is the baseline."""
+
+    schema_: Literal["slackwater.move-simulation/1"] = Field("slackwater.move-simulation/1", alias="schema")
+    cluster: ClusterReplayed
+    moved: list[MoveResult]
+
+
+def move_report_of(simulation: MoveSimulation) -> MoveSimulationReport:
+    """Returns the report."""
+    return MoveSimulationReport(
+        cluster=ClusterReplayed(
+            source=simulation.title,
+            nodes=simulation.nodes,
+            pods=simulation.pods,
+            hours=round(simulation.hours, 2),
+            hot_above_percent=dict(simulation.high),
+            notes=list(simulation.notes),
+        ),
+        moved=[_result(each) for each in simulation.replayed],
+    )
+
+
+def _result(replayed: MovesReplayed) -> MoveResult:
+    tally = replayed.tally
+    return MoveResult(
+        name=replayed.name,
+        hot_node_minutes=round(tally.hot_node_minutes, 1),
+        hot_minutes=round(tally.hot_minutes, 1),
+        overloaded_node_minutes=round(tally.overloaded_node_minutes, 1),
+        imbalance=round(tally.mean_imbalance, 5),
+        moves=tally.moves,
+        back=tally.back,
+        looping=len(tally.loops),
+        refusals=dict(replayed.refusals),
+        imbalance_points=[round(value, 5) for value in bucketed(tally.imbalance, MOST_POINTS)],
+        hot_points=[round(value, 2) for value in bucketed(tally.hot_nodes, MOST_POINTS)],
+    )

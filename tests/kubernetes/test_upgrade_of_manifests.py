@@ -1,0 +1,123 @@
+"""Older plain manifests on a real API server, then those of today by the commands of the page: none is refused, nothing
+of the older ones stays behind, and the objects become what a new installation has."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.kubernetes.build import this_build
+
+MANIFESTS = Path(__file__).parents[2] / "deploy" / "kubernetes"
+README = MANIFESTS / "README.md"
+OLDER = Path(__file__).parent / "previous" / "manifests.tar.gz"
+COMMITS = ("ef67f2d5", "8be14598")
+"""Of the older manifests: the first that landed (five services, neither custom resources nor adapter), and the last
+without the webhook, with adapter and documents."""
+FOLDERS = [MANIFESTS, MANIFESTS / "documents"]
+KEPT = ("Namespace", "PersistentVolumeClaim")
+"""Without controllers their deletion does not end."""
+LABELS_OF_THE_SERVER = (
+    *("kubernetes.io/metadata.name", "controller-uid", "job-name"),
+    *("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"),
+)
+MAPS = ("labels", "matchLabels", "nodeSelector", "selector", "limits", "requests", "data")
+Kubectl = Callable[..., str]
+Identity = tuple[str, str, str]
+
+
+@pytest.fixture
+def kubectl(admin_kubeconfig: Path) -> Kubectl:
+    program = this_build().folder / "kubectl"
+    if not program.exists():
+        pytest.skip("kubectl applies the manifests: `make kubernetes` builds it")
+
+    def call(*arguments: str) -> str:
+        command = [str(program), "--kubeconfig", str(admin_kubeconfig), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        return done.stdout
+
+    return call
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """The folder of the older manifests, one file by commit."""
+    with tarfile.open(OLDER) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def upgrade_commands() -> Iterator[list[str]]:
+    """Those of the README for a new version, without the waiting for what only controllers do."""
+    section = README.read_text().partition("A new version: ")[2].partition("## ")[0]
+    for line in section.partition("```\n")[2].partition("```")[0].splitlines():
+        words = line.split()
+        if words and "wait" not in words:
+            yield words[1:]
+
+
+def identity(document: Mapping[str, Any]) -> Identity:
+    metadata = document["metadata"]
+    return document["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
+def listed(text: str) -> dict[Identity, dict[str, Any]]:
+    """The objects of YAML documents, of which a List is one of many."""
+    documents = [one for one in yaml.safe_load_all(text) if one]
+    return {identity(one): one for document in documents for one in document.get("items", [document])}
+
+
+def leftovers(wanted: Any, live: Any, path: str = "") -> Iterator[str]:
+    """Where an object has not what its manifest says, or entries of lists and maps that it does not name. Fields that
+    the manifest leaves out are the server's defaults."""
+    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
+        is_map = path.rpartition(".")[2] in MAPS
+        more = [key for key in live if is_map and key not in wanted and key not in LABELS_OF_THE_SERVER]
+        yield from (f"{path}.{key}: more" for key in more)
+        for key, value in wanted.items():
+            yield from leftovers(value, live.get(key), f"{path}.{key}")
+    elif isinstance(wanted, list) and isinstance(live, list):
+        if len(wanted) != len(live):
+            yield f"{path}: {len(live)} for {len(wanted)}"
+        for number, (one, other) in enumerate(zip(wanted, live, strict=False)):
+            yield from leftovers(one, other, f"{path}[{number}]")
+    elif wanted != live and not (wanted in (None, {}, "") and live in (None, {}, "")):
+        yield f"{path}: {live!r} for {wanted!r}"
+
+
+def test_what_an_older_manifest_left_in_an_object_is_seen() -> None:
+    wanted = {"selector": {"app": "a"}, "env": [{"name": "A", "value": "1"}]}
+    assert list(leftovers(wanted, {**wanted, "default": 1})) == []
+    older = {"selector": {"app": "a", "tier": "b"}, "env": [{"name": "A", "value": "2"}, {"name": "B"}]}
+    assert list(leftovers(wanted, older)) == [".selector.tier: more", ".env: 2 for 1", ".env[0].value: '2' for '1'"]
+
+
+def test_todays_manifests_take_over_from_older_ones(kubectl: Kubectl, older: Path, tmp_path: Path) -> None:
+    today = {**listed(kubectl("kustomize", str(FOLDERS[0]))), **listed(kubectl("kustomize", str(FOLDERS[1])))}
+    before: dict[Identity, dict[str, Any]] = {}
+    try:
+        for commit in COMMITS:
+            kubectl("delete", "job/migrate", "--namespace", "slackwater", "--ignore-not-found")
+            kubectl("apply", "-f", str(older / f"{commit}.yaml"))
+            before |= listed((older / f"{commit}.yaml").read_text())
+        for command in upgrade_commands():
+            kubectl(*[word.replace("deploy/kubernetes", str(MANIFESTS)) for word in command])
+        kubectl("apply", "-k", str(FOLDERS[1]))
+        live: dict[Identity, dict[str, Any]] = {}
+        for folder in FOLDERS:
+            live |= listed(kubectl("get", "-k", str(folder), "-o", "yaml"))
+    finally:
+        file = tmp_path / "removed.yaml"
+        file.write_text(yaml.safe_dump_all(one for one in today.values() if one["kind"] not in KEPT))
+        kubectl("delete", "-f", str(file), "--ignore-not-found", "--wait=false")
+    assert live.keys() == today.keys()
+    assert before.keys() - today.keys() == set(), "an object of the older manifests that nothing removes"
+    wrong = {key: found for key, one in today.items() if (found := list(leftovers(one, live[key])))}
+    assert wrong == {}

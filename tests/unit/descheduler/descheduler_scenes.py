@@ -1,0 +1,139 @@
+"""The service in memory as its composition root builds it, with nodes whose pods use what a test says."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+
+from slackwater.descheduler.service import DeschedulerService, build
+from slackwater.descheduler.settings import DeschedulerSettings
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import event_of
+from slackwater.events.measures import PodUsage
+from slackwater.events.move_proposed import MoveProposed
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.usage_reported import UsageReported
+from slackwater.model.pods import Pod
+from slackwater.runtime.http import build_app
+from slackwater.runtime.settings import HttpSettings
+from slackwater.testing.kinds import no_checks
+from slackwater.testing.reports import described, pod, usage
+from slackwater.testing.scene import Scene
+
+CORE = 1000
+POOLS = [{"name": "all", "lowThresholds": {"cpu": 40, "memory": 90}, "highThresholds": {"cpu": 60, "memory": 95}}]
+SPEC: Mapping[str, Any] = {
+    "intervalSeconds": 10,
+    "lowNodeLoad": {"nodePools": POOLS, "anomalyCondition": None},
+    "limits": {"total": 100, "perNode": None},
+}
+
+
+class DeschedulerScene:
+    """Nodes of 4 cores, whose agents report every pod that is placed on them."""
+
+    def __init__(self) -> None:
+        self.scene = Scene()
+        self.places: dict[str, str] = {}
+        self.cpu: dict[str, int] = {}
+        self.workloads: dict[str, str] = {}
+        self.nodes: list[str] = []
+        self._sequence = 0
+
+    @asynccontextmanager
+    async def running(self, spec: Mapping[str, Any] = SPEC) -> AsyncIterator[DeschedulerService]:
+        """Runs the service with a profile `p`."""
+        async with self.scene.running(build, DeschedulerSettings()) as service:
+            await self.scene.advance(1.0)
+            await self.store(service, spec)
+            yield service
+
+    async def store(self, service: DeschedulerService, spec: Mapping[str, Any]) -> None:
+        document = {"kind": "DeschedulerProfile", "metadata": {"name": "p"}, "spec": dict(spec)}
+        async with client_of(service) as client:
+            stored = await client.put("/v1/deschedulerprofiles/p", json=document)
+        assert stored.status_code in (200, 201), stored.text
+
+    async def add_nodes(self, *names: str) -> None:
+        for name in names:
+            self.nodes.append(name)
+            await self.publish(described(name, self.scene.clock.now()))
+
+    def run(self, uid: str, node: str, cpu_milli: int, workload: str = "") -> None:
+        self.places[uid], self.cpu[uid] = node, cpu_milli
+        self.workloads[uid] = workload or f"default/Deployment/{uid}"
+
+    async def report(self, trigger: str = "interval") -> None:
+        """Every agent reports once."""
+        self._sequence += 1
+        for node in self.nodes:
+            pods = [uid for uid, place in self.places.items() if place == node]
+            report = UsageReported(
+                node=node,
+                boot_epoch="boot-1",
+                sequence=self._sequence,
+                sampled_at=self.scene.clock.now(),
+                window_seconds=5.0,
+                trigger=trigger,  # type: ignore[arg-type]  # one of its literals
+                node_usage=usage(sum(self.cpu[uid] for uid in pods), 0),
+                system_usage=usage(0, 0),
+                pods=tuple(PodUsage(pod=self._pod(uid), usage=usage(self.cpu[uid], 0)) for uid in pods),
+            )
+            await self.publish(report)
+
+    async def cycles(self, count: int, *, moves: bool = True) -> list[list[MoveProposed]]:
+        """Let the time of `count` cycles pass, with reports before each; returns the proposals of each. `moves`: each
+        is carried out."""
+        found = []
+        for _ in range(count):
+            before = len(self.proposed())
+            await self.report()
+            for _ in range(10):
+                await self.scene.advance(1.0)
+            new = self.proposed()[before:]
+            found.append(new)
+            for move in new if moves else ():
+                self.places[move.pod_uid] = move.target
+        return found
+
+    async def cordon(self, node: str, *, closed: bool = True) -> None:
+        now = self.scene.clock.now()
+        await self.publish(
+            NodeSchedulingChanged(
+                node=node,
+                closed=closed,
+                reason="",
+                decision_id="",
+                rules=(),
+                since=now,
+                told_at=now,
+                valid_until=None,
+            )
+        )
+
+    async def publish(self, payload: Any) -> None:
+        await self.scene.bus.publish(event_of(payload, source="test", time=self.scene.clock.now()))
+        await self.scene.settle()
+
+    def proposed(self) -> list[MoveProposed]:
+        return [event.data for event in self.scene.bus.published if isinstance(event.data, MoveProposed)]
+
+    def records(self) -> list[Any]:
+        return [event.data.record for event in self.scene.bus.published if isinstance(event.data, DecisionRecorded)]
+
+    def load(self, node: str) -> int:
+        return sum(cpu for uid, cpu in self.cpu.items() if self.places[uid] == node)
+
+    def _pod(self, uid: str) -> Pod:
+        return replace(pod(uid), workload=self.workloads[uid], request=replace(pod(uid).request, cpu_milli=100))
+
+
+@asynccontextmanager
+async def client_of(service: DeschedulerService) -> AsyncIterator[httpx2.AsyncClient]:
+    app = build_app(service.routers(), no_checks, HttpSettings.local())
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
+        yield client

@@ -1,0 +1,172 @@
+"""Cycles of profiles through the service: proposals, records, rest, triggers, and a new owner."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+
+import pytest
+from descheduler_scenes import CORE, SPEC, DeschedulerScene, client_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from slackwater.cli.plan import lines
+from slackwater.console.domain.arithmetic import working_of
+from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
+from slackwater.events.reclaim_requested import ReclaimRequested
+
+
+async def hot_scene() -> DeschedulerScene:
+    """n0 uses 3.6 of 4 cores, n1 nothing."""
+    scene = DeschedulerScene()
+    for number in range(4):
+        scene.run(f"p{number}", "n0", 900)
+    return scene
+
+
+async def test_a_hot_node_is_relieved_and_the_record_repeats_the_decision() -> None:
+    scene = await hot_scene()
+    async with scene.running():
+        await scene.add_nodes("n0", "n1")
+        (first, second) = await scene.cycles(2)
+    assert {(move.node, move.target) for move in first} == {("n0", "n1")}
+    assert len(first) == 2, "stops as soon as the node is under its threshold"
+    assert not second
+    (record, *_) = [record for record in scene.records() if record.reason is Reason.DESCHEDULE_PROPOSED]
+    assert (record.kind, record.result, record.subject) == (DecisionKind.DESCHEDULE, 2, "p")
+    assert {action.pod_uid for action in record.actions} == {move.pod_uid for move in first}
+    assert {move.decision_id for move in first} == {record.id}
+    module, _, name = record.replay.function.partition(":")
+    working = working_of(record)
+    assert "move default/p0: n0 to n1" in str(working)
+    assert "trigger: interval" in working
+    replayed = getattr(import_module(module), name)(**record.model_dump(mode="json")["replay"]["arguments"])
+    assert replayed == record.result
+
+
+async def test_a_dry_run_is_recorded_and_proposes_nothing() -> None:
+    scene = await hot_scene()
+    async with scene.running({**SPEC, "dryRun": True}):
+        await scene.add_nodes("n0", "n1")
+        await scene.cycles(3)
+    assert scene.proposed() == []
+    found = [record for record in scene.records() if record.reason is Reason.DESCHEDULE_DRY_RUN]
+    assert [record.result for record in found] == [2], "the same outcome is recorded once"
+
+
+async def test_a_move_that_is_pending_counts_on_its_target() -> None:
+    scene = await hot_scene()
+    async with scene.running():
+        await scene.add_nodes("n0", "n1")
+        found = await scene.cycles(4, moves=False)
+    assert [len(moves) for moves in found] == [2, 0, 0, 0]
+
+
+async def test_a_new_owner_goes_on_with_the_rest_of_the_last_one() -> None:
+    scene = await hot_scene()
+    async with scene.running({**SPEC, "ttlSeconds": 1}):
+        await scene.add_nodes("n0", "n1")
+        (moved,) = await scene.cycles(1)
+    for move in moved:
+        scene.places[move.pod_uid] = "n0"  # placed badly again
+    for uid in {"p0", "p1", "p2", "p3"} - {move.pod_uid for move in moved}:
+        del scene.places[uid], scene.cpu[uid]
+    scene.cpu = dict.fromkeys(scene.cpu, 1900)
+    async with scene.running({**SPEC, "ttlSeconds": 1}):
+        again = await scene.cycles(3)
+    assert again == [[], [], []]
+    assert "resting" in {each.rejected_because for each in scene.records()[-1].alternatives}
+
+
+async def test_a_workload_that_was_evicted_by_anything_rests() -> None:
+    scene = await hot_scene()
+    async with scene.running({**SPEC, "intervalSeconds": 25}):
+        await scene.add_nodes("n0", "n1")
+        await scene.report()
+        for uid in scene.places:
+            completed = EvictionCompleted(
+                id=uid,
+                node="n0",
+                pod_uid=uid,
+                writer="ensurance",
+                outcome=EvictionOutcome.TERMINATED,
+                completed_at=scene.scene.clock.now(),
+                decision_id="",
+            )
+            await scene.publish(completed)
+        await scene.cycles(3)
+    assert scene.proposed() == []
+
+
+@pytest.mark.parametrize(
+    ("triggers", "started"),
+    [({}, True), ({"cordon": False, "quotaReclaim": False, "hotspot": False}, False)],
+)
+async def test_events_start_a_cycle_before_its_interval(triggers: dict[str, bool], *, started: bool) -> None:
+    quick = {"debounceSeconds": 2, **triggers}
+    scene = DeschedulerScene()
+    async with scene.running({**SPEC, "intervalSeconds": 3600, "triggers": quick}) as service:
+        await scene.add_nodes("n0", "n1")
+        await scene.cycles(1)
+        for number in range(4):
+            scene.run(f"p{number}", "n0", 900)
+        await scene.report()
+        assert scene.proposed() == []
+        for event in ("cordon", "reclaim", "hotspot"):
+            before = service.cycles.last_cycle_s("p")
+            if event == "cordon":
+                await scene.cordon("n0")
+            elif event == "reclaim":
+                now = scene.scene.clock.now()
+                await scene.publish(ReclaimRequested(id="r", tree="t", wanted=(), valid_seconds=60.0, requested_at=now))
+            else:
+                await scene.report("waterline")
+            await scene.scene.advance(1.0)
+            assert service.cycles.last_cycle_s("p") == before, "events wait for others"
+            for _ in range(3):
+                await scene.scene.advance(1.0)
+            assert (service.cycles.last_cycle_s("p") > before) is started, event
+    assert bool(scene.proposed()) is started
+
+
+async def test_a_plan_is_shown_step_by_step_and_changes_nothing() -> None:
+    scene = await hot_scene()
+    async with scene.running({**SPEC, "intervalSeconds": 3600}) as service, client_of(service) as client:
+        await scene.add_nodes("n0", "n1")
+        await scene.scene.advance(1.0)
+        await scene.report()
+        answers = [(await client.get("/v1/descheduling/plans/p")).json() for _ in range(2)]
+        missing = await client.get("/v1/descheduling/plans/other")
+    assert missing.status_code == 404
+    assert answers[0]["id"] == answers[1]["id"]
+    steps = answers[0]["steps"]
+    assert [(step["node_load_before"], step["target_load_after"]) for step in steps] == [
+        (0.45, 0.1125),
+        (0.3375, 0.225),
+    ]
+    assert scene.proposed() == []
+    text = lines(answers[0])
+    assert text[1].split() == ["STEP", "POD", "FROM", "TO", "GAIN", "PLUGIN", "WHY"]
+    assert text[2].split()[:10] == ["1", "default/p0", "n0", "45%", "->", "34%", "n1", "0%", "->", "11%"]
+    assert "+33.8%" in text[2]
+    assert lines({**answers[0], "steps": []})[1] == "no move is worth it now"
+
+
+async def _settled(loads: list[int], nodes: int) -> tuple[list[int], DeschedulerScene]:
+    scene = DeschedulerScene()
+    for number, load in enumerate(loads):
+        scene.run(f"p{number}", f"n{number % max(nodes // 2, 1)}", load, f"default/Deployment/w{number % 5}")
+    spec = {**SPEC, "rest": {"restSeconds": 5, "loopMoves": 1000}, "ttlSeconds": 1}
+    async with scene.running(spec):
+        await scene.add_nodes(*(f"n{number}" for number in range(nodes)))
+        found = await scene.cycles(6)
+    return [len(moves) for moves in found], scene
+
+
+@settings(max_examples=12)
+@given(loads=st.lists(st.integers(50, 2 * CORE), min_size=1, max_size=10), nodes=st.integers(2, 4))
+def test_under_constant_load_cycles_come_to_rest(loads: list[int], nodes: int) -> None:
+    counts, scene = asyncio.run(_settled(loads, nodes))
+    assert counts[-2:] == [0, 0]
+    assert all(scene.load(move.target) <= 0.6 * 4 * CORE for move in scene.proposed())
