@@ -112,7 +112,7 @@ def _condition(file: str, one: Mapping[str, Any], components: Mapping[str, Compo
         conditions += [
             f".Values.{SERVERS[name]}.enabled" for name in SERVERS if one["metadata"]["name"].startswith(name)
         ]
-    path = next((path for path in components if path.rpartition(".")[2] == SERVERS.get(name, name)), "")
+    path = next((path for path, component in components.items() if component.name == name), "")
     if path and not folder and path != "migration":
         conditions.append(f".Values.{path}.enabled")
     if of_kind == "PodDisruptionBudget":

@@ -15,9 +15,15 @@ CONSUMERS = load().consumers
 SERVICES = (*service_list().deployed, *service_list().node_services)
 EVERY_DECIDER_PUBLISHES = {"health.reported", "decision.recorded", "state.quarantined", "resource.changed"}
 """Each about itself."""
-REPEATED = {"node.described": {"agent", "ingestion"}, "eviction.completed": {"agent", "kubernetes"}}
+REPEATED = {
+    "node.described": {"agent", "ingestion"},
+    "eviction.completed": {"agent", "kubernetes"},
+    "intent.declared": {"ensurance", "migration"},
+    "reclaim.requested": {"migration", "quota"},
+}
 """A node that is back after its deletion is described by ingestion, with what its agent said last. Of a node whose
-evictions are the API server's, kubernetes completes them."""
+evictions are the API server's, kubernetes completes them. Each writer of intents declares its own document, and moves
+ask for leave to evict as reclaims do."""
 
 
 @pytest.mark.parametrize("flow", FLOWS.values(), ids=lambda flow: flow.service)

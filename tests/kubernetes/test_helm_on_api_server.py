@@ -133,7 +133,10 @@ def test_a_release_is_installed_refused_upgraded_and_removed(
     documents = {
         kind: site.document(kind) for kind in map(catalog.kind_named, ("AvoidanceAction", "NodeQOS", "Autonomy"))
     }
-    assert {kind.plural for kind in catalog.KINDS} - site.kinds().keys() == {"elasticquotas", "quotaprofiles"}
+    assert {kind.plural for kind in catalog.KINDS} - site.kinds().keys() == {
+        *("elasticquotas", "quotaprofiles", "deschedulerprofiles"),
+        *("podmigrationjobs", "reservations", "arbitrationargs"),
+    }
     assert [name for name, is_current in site.kinds().items() if not is_current] == ["nodeqos"]
 
     with pytest.raises(HelmRefused, match="migrate"):
