@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.decisions.record_budget import RecordBudget
 from slackwater.ensurance.domain.node_state import (
@@ -287,11 +286,7 @@ class GuardNode:
         self, guarded: GuardedNode, now: datetime, effects: Sequence[Effect], evicted: Sequence[EvictedPod] = ()
     ) -> PoolStanding | None:
         """The pool's state after these evictions and the measured effects of earlier ones. None: unchanged."""
-        reliefs = tuple(
-            effect.event.data.relieved
-            for effect in effects
-            if effect.kind == DecisionKind.EVICT and (effect.event.data.relieved or effect.counts_missed)
-        )
+        reliefs = tuple(effect.event.data.relieved for effect in effects if effect.counts)
         if not evicted and not reliefs:
             return None
         policy = self._book.rules.autonomy_of(guarded.pool)

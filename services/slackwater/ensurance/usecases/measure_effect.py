@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from slackwater.decisions.reasons import DecisionKind
 from slackwater.ensurance.domain.node_state import Awaited, GuardedNode, measurable
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
@@ -29,6 +30,11 @@ class Effect:
     is_recorded: bool = True
     counts_missed: bool = True
     """Whether it counts for the pool's guard if it brought no relief."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is an eviction that the pool's guard counts."""
+        return self.kind == DecisionKind.EVICT and (self.event.data.relieved or self.counts_missed)
 
 
 def measure_effects(
