@@ -6,7 +6,7 @@ The role is written anew without a right, and open watches are cut, which the AP
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -19,9 +19,9 @@ from tests.kubernetes.api_proxy import ApiProxy, api_proxy
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.definitions import in_force, path_of
 from tests.kubernetes.drivers import RealDriver, granted, real_driver, rules
-from tests.kubernetes.rest import Rest
+from tests.kubernetes.rest import PATIENCE_SECONDS, Rest
 from tests.kubernetes.test_api_server_port import pod
-from tests.kubernetes.test_documents_on_api_server import DocumentSite, eventually
+from tests.kubernetes.test_documents_on_api_server import DocumentSite
 from tests.kubernetes.test_evictions_on_api_server import EvictingSite
 from tests.kubernetes.test_service_on_api_server import CPU, GIB, until, withdraw
 from tests.kubernetes.test_webhook_on_api_server import POLICY_PATHS, WebhookSite, namespace
@@ -201,6 +201,13 @@ async def site(
     monkeypatch.setattr(composition, "COUNT_SECONDS", 0.3)
     async with real_driver(control_plane.kubeconfig, tmp_path) as real:
         yield RightsSite(real, rest, proxy.kubeconfig(real.kubeconfig, tmp_path))
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Until it holds. Each look costs several requests, so that it is seldom. Raises TimeoutError."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not await holds():
+            await asyncio.sleep(0.25)
 
 
 def one_by_one(rights: list[Right]) -> list[dict[str, Any]]:

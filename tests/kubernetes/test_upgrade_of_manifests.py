@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.kubernetes.build import this_build
+from tests.kubernetes.control_plane import ControlPlane, running
 
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "kubernetes"
 README = MANIFESTS / "README.md"
@@ -20,8 +21,6 @@ COMMITS = ("ef67f2d5", "8be14598")
 """Of the older manifests: the first that landed (five services, neither custom resources nor adapter), and the last
 without the webhook, with adapter and documents."""
 FOLDERS = [MANIFESTS, MANIFESTS / "documents"]
-KEPT = ("Namespace", "PersistentVolumeClaim")
-"""Without controllers their deletion does not end."""
 LABELS_OF_THE_SERVER = (
     *("kubernetes.io/metadata.name", "controller-uid", "job-name"),
     *("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"),
@@ -31,11 +30,19 @@ Kubectl = Callable[..., str]
 Identity = tuple[str, str, str]
 
 
+@pytest.fixture(scope="module")
+def plane(servers_home: Path) -> Iterator[ControlPlane]:
+    """An API server of this module: the definitions of a shared one are deleted only after a while."""
+    made = this_build()
+    if not made.has(("etcd", "kube-apiserver", "kubectl")):
+        pytest.skip("manifests are applied to an API server: `make kubernetes` builds one")
+    with running(made.folder, servers_home / "upgrade") as plane:
+        yield plane
+
+
 @pytest.fixture
-def kubectl(admin_kubeconfig: Path) -> Kubectl:
-    program = this_build().folder / "kubectl"
-    if not program.exists():
-        pytest.skip("kubectl applies the manifests: `make kubernetes` builds it")
+def kubectl(plane: ControlPlane) -> Kubectl:
+    program, admin_kubeconfig = this_build().folder / "kubectl", plane.kubeconfig
 
     def call(*arguments: str) -> str:
         command = [str(program), "--kubeconfig", str(admin_kubeconfig), *arguments]
@@ -99,24 +106,19 @@ def test_what_an_older_manifest_left_in_an_object_is_seen() -> None:
     assert list(leftovers(wanted, older)) == [".selector.tier: more", ".env: 2 for 1", ".env[0].value: '2' for '1'"]
 
 
-def test_todays_manifests_take_over_from_older_ones(kubectl: Kubectl, older: Path, tmp_path: Path) -> None:
+def test_todays_manifests_take_over_from_older_ones(kubectl: Kubectl, older: Path) -> None:
     today = {**listed(kubectl("kustomize", str(FOLDERS[0]))), **listed(kubectl("kustomize", str(FOLDERS[1])))}
     before: dict[Identity, dict[str, Any]] = {}
-    try:
-        for commit in COMMITS:
-            kubectl("delete", "job/migrate", "--namespace", "slackwater", "--ignore-not-found")
-            kubectl("apply", "-f", str(older / f"{commit}.yaml"))
-            before |= listed((older / f"{commit}.yaml").read_text())
-        for command in upgrade_commands():
-            kubectl(*[word.replace("deploy/kubernetes", str(MANIFESTS)) for word in command])
-        kubectl("apply", "-k", str(FOLDERS[1]))
-        live: dict[Identity, dict[str, Any]] = {}
-        for folder in FOLDERS:
-            live |= listed(kubectl("get", "-k", str(folder), "-o", "yaml"))
-    finally:
-        file = tmp_path / "removed.yaml"
-        file.write_text(yaml.safe_dump_all(one for one in today.values() if one["kind"] not in KEPT))
-        kubectl("delete", "-f", str(file), "--ignore-not-found", "--wait=false")
+    for commit in COMMITS:
+        kubectl("delete", "job/migrate", "--namespace", "slackwater", "--ignore-not-found")
+        kubectl("apply", "-f", str(older / f"{commit}.yaml"))
+        before |= listed((older / f"{commit}.yaml").read_text())
+    for command in upgrade_commands():
+        kubectl(*[word.replace("deploy/kubernetes", str(MANIFESTS)) for word in command])
+    kubectl("apply", "-k", str(FOLDERS[1]))
+    live: dict[Identity, dict[str, Any]] = {}
+    for folder in FOLDERS:
+        live |= listed(kubectl("get", "-k", str(folder), "-o", "yaml"))
     assert live.keys() == today.keys()
     assert before.keys() - today.keys() == set(), "an object of the older manifests that nothing removes"
     wrong = {key: found for key, one in today.items() if (found := list(leftovers(one, live[key])))}
