@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 
 from slackwater.fairshare.tree import Amounts
 from slackwater.model.records import record
@@ -75,3 +76,12 @@ def _beyond(
         for resource, amount in sorted(request.items())
         if amount > 0 and resource in allowed and used.get(resource, 0) + amount > allowed[resource]
     ]
+
+
+def shortages(lacking: Sequence[LimitExcess], also: Amounts = MappingProxyType({})) -> dict[str, int]:
+    """Returns the largest shortage of each resource, of these excesses and these amounts."""
+    found = dict(also)
+    for excess in lacking:
+        short = excess.used + excess.requested - excess.allowed
+        found[excess.resource] = max(found.get(excess.resource, 0), short)
+    return found

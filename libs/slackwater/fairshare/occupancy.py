@@ -65,6 +65,16 @@ class Occupancy:
         """Returns every limit that the amounts would exceed; the pool's total under the name of the root."""
         return list(self._beyond(quota, amounts))
 
+    def shortfall(self, quota: str, amounts: Amounts) -> dict[str, int]:
+        """Returns by resource how much would have to become free for the amounts to fit, at the tightest limit."""
+        found: dict[str, int] = {}
+        wanted = {resource: amount for resource, amount in amounts.items() if amount > 0}
+        for name, resource, seen, change in self._changes(quota, wanted, 1):
+            excess = self._excess(name, resource, seen, change)
+            if excess is not None:
+                found[resource] = max(found.get(resource, 0), seen + change - excess.allowed)
+        return found
+
     def room(self, quota: str, resource: str) -> int:
         """Returns how much of a resource fits, at most what it is if the quotas on the way lend nothing."""
         found = self._total.get(resource, 0) - self._seen.get(ROOT, {}).get(resource, 0)

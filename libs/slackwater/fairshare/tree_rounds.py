@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from slackwater.fairshare.admission import LimitExcess, QuotaLimit
+from slackwater.fairshare.admission import LimitExcess, QuotaLimit, shortages
 from slackwater.fairshare.arbitration_plan import (
     AdmissionBasis,
     ArbitrationPlan,
@@ -278,7 +278,7 @@ class TreeRounds:
             return
         victims = choose(state, self._reclaimable(due=True), missing, bounded_by_runtime=True, all_or_none=False) or []
         for victim in victims:
-            if self._order([victim], ReclaimReason.POOL_SHRUNK, None, _by_resource(lacking)) is not None:
+            if self._order([victim], ReclaimReason.POOL_SHRUNK, None, shortages(lacking)) is not None:
                 undo(state, [victim])
 
     def _reclaim_for_entitled(self) -> None:
@@ -337,12 +337,12 @@ class TreeRounds:
         lacking = missing()
         if not lacking and state.now.fits(claim.quota, claim.request):
             return WaitReason.KEPT
-        due_only = reason is ReclaimReason.ABOVE_RUNTIME
+        due_only, needed = reason is ReclaimReason.ABOVE_RUNTIME, state.after.shortfall(claim.quota, claim.request)
         victims = choose(state, self._reclaimable(due=due_only), missing, bounded_by_runtime=True)
         if victims is None:
             later = due_only and any(not self._is_due(quota) for quota in self._over_since)
             return WaitReason.DELAY if later else WaitReason.CAPACITY
-        held = self._order(victims, reason, claim, _by_resource(lacking))
+        held = self._order(victims, reason, claim, needed)
         if held is not None:
             undo(state, victims)
             return held
@@ -390,12 +390,12 @@ class TreeRounds:
                 ),
             ]
 
-        lacking = missing()
+        needed = shortages(missing(), state.after.shortfall(claim.quota, claim.request))
         order = sorted(lower, key=lambda other: (other.priority, *newest_first(other)))
         victims = choose(state, order, missing, bounded_by_runtime=False)
         if not victims:
             return
-        held = self._order(victims, ReclaimReason.HIGHER_PRIORITY, claim, _by_resource(lacking))
+        held = self._order(victims, ReclaimReason.HIGHER_PRIORITY, claim, needed)
         if held is not None:
             undo(state, victims)
             self._reasons[claim.id] = held
@@ -437,12 +437,3 @@ class TreeRounds:
             runtime=self._state.runtime[victim.quota],
             needed=needed,
         )
-
-
-def _by_resource(lacking: Sequence[LimitExcess]) -> Amounts:
-    """Returns the largest shortage of each resource."""
-    found: dict[str, int] = {}
-    for excess in lacking:
-        short = excess.used + excess.requested - excess.allowed
-        found[excess.resource] = max(found.get(excess.resource, 0), short)
-    return found

@@ -35,8 +35,9 @@ class ClusterRight:
 _READ = ("list", "watch")
 _APPLIES = ("create", "patch")
 _DOCUMENTS = (
-    *("autonomies", "avoidanceactions", "clustercolocationprofiles", "colocationstrategies", "elasticquotas"),
-    *("nodeqos", "podqos", "predictpolicies", "quotaprofiles"),
+    *("arbitrationargs", "autonomies", "avoidanceactions", "clustercolocationprofiles", "colocationstrategies"),
+    *("deschedulerprofiles", "elasticquotas", "nodeqos", "podmigrationjobs", "podqos"),
+    *("predictpolicies", "quotaprofiles", "reservations"),
 )
 
 SERVICE_RIGHTS: Sequence[ClusterRight] = (

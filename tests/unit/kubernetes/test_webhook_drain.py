@@ -36,7 +36,7 @@ async def test_it_serves_until_it_has_drained_and_can_be_started_again() -> None
         webhook_host="127.0.0.1", webhook_port=port, webhook_drain_seconds=DRAIN_SECONDS, profiles="webhook"
     )
     webhook = Webhook(settings, review, clock)
-    assert webhook.drain_seconds == 0, "without a certificate it answers no request"
+    assert webhook.drain_seconds == 0, "without a certificate it does not serve"
     pair = await OpensslPairs().issue(["localhost"], datetime.now(UTC), timedelta(days=1))
     await webhook.use(pair.certificate, pair.key)
     assert webhook.drain_seconds == DRAIN_SECONDS

@@ -15,6 +15,7 @@ from tests.world.claimers import LOOK, RELEASE, SUBMIT, Answer, Ask
 from tests.world.invariants import Invariant, Violation, invariants_of
 from tests.world.invariants.quota.claim_commits import ClaimChange, ClaimCommit
 from tests.world.invariants.quota.claims import ClaimsAreFoundOnce, QuotasInUseStay
+from tests.world.invariants.quota.node_bounds import NodeEvents
 from tests.world.invariants.quota.plans import (
     PlansFollowTheLedger,
     QueueOrderIsKept,
@@ -29,15 +30,20 @@ from tests.world.swarm import draw
 from tests.world.trace import Kind, Step
 
 from slackwater.cluster.fold import ClusterFold
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.fairshare.arbitration_plan import QuotaSnapshot
 from slackwater.fairshare.claims import ClaimState, QuotaClaim, ReclaimOrder, ReclaimReason, admit, end, order_reclaim
 from slackwater.fairshare.queue_order import QueuePolicy
 from slackwater.fairshare.tree import Quota
+from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.quota.domain.ledger_records import KeptClaim
 from slackwater.quota.domain.pool_totals import totals_of
 from slackwater.quota.ports import CLAIMS
 
+EPOCH = datetime(2026, 1, 5, tzinfo=UTC)
 TEAM = Quota("team", minimum={"cpu": 2}, maximum={"cpu": 6})
 
 
@@ -240,6 +246,41 @@ def test_a_replica_that_does_not_know_what_was_published_is_found_at_rest() -> N
     places["quota-1"] = replica_with(4)
     with pytest.raises(Violation, match="quota-1 takes the pools to have"):
         PlansKnowThePools(world).at_rest()
+
+
+def described(cores: int) -> NodeDescribed:
+    topology = CpuTopology(cores, cores, 1, 1)
+    facts = NodeFacts("n", "p", Resources(cores * 1000), Resources(), topology, "6.1", "v2", "fake", "0")
+    return NodeDescribed(facts=facts, boot_epoch="boot", described_at=EPOCH)
+
+
+def cpu_bounds(events: NodeEvents, since: float) -> tuple[int, int]:
+    least, most = events.bounds(since)
+    return least["cpu"], most["cpu"]
+
+
+def test_a_reader_may_know_what_the_broker_has_lost_or_what_was_before() -> None:
+    events = NodeEvents()
+    for at, payload in ((1.0, described(4)), (2.0, described(6)), (3.0, described(8))):
+        events.note(at, int(at), "n", payload)
+        events.note_end(int(at))
+    assert (cpu_bounds(events, 5.0), cpu_bounds(events, 2.5)) == ((8_000, 8_000), (6_000, 8_000))
+    assert cpu_bounds(events, 0.5) == (0, 8_000), "in the window the node was unknown at first"
+    events.note_end(1)
+    assert events.has_lost
+    assert cpu_bounds(events, 5.0) == (4_000, 8_000)
+    closed = NodeSchedulingChanged(
+        node="n",
+        closed=True,
+        reason="cordon",
+        decision_id="d",
+        rules=(),
+        since=EPOCH,
+        told_at=EPOCH,
+        valid_until=EPOCH,
+    )
+    events.note(4.0, 2, "n", closed)
+    assert cpu_bounds(events, 5.0) == (0, 8_000), "a wrong clock takes it for lapsed or not"
 
 
 def test_habits_are_drawn_apart_and_survive_their_file() -> None:

@@ -115,7 +115,7 @@ class _Converter:
         if "const" in schema:
             made["enum"] = [schema["const"]]
         if "default" in schema and schema["default"] is not None:
-            made["default"] = schema["default"]
+            made["default"] = without_null(schema["default"])
         for name, of in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
             if name in schema:
                 made |= {of: schema[name], name: True}
@@ -196,3 +196,10 @@ def cel_text(text: str) -> str:
     """A string literal of CEL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
+
+
+def without_null(value: Any) -> Any:
+    """A default without fields that are null: the API server takes null for no value, and refuses it in a default."""
+    if isinstance(value, Mapping):
+        return {key: without_null(part) for key, part in value.items() if part is not None}
+    return [without_null(part) for part in value] if isinstance(value, list) else value

@@ -286,7 +286,7 @@ class GuardNode:
         self, guarded: GuardedNode, now: datetime, effects: Sequence[Effect], evicted: Sequence[EvictedPod] = ()
     ) -> PoolStanding | None:
         """The pool's state after these evictions and the measured effects of earlier ones. None: unchanged."""
-        reliefs = tuple(effect.event.data.relieved for effect in effects if effect.counts)
+        reliefs = tuple(effect.event.data.relieved for effect in effects if effect.counts_for_the_pool)
         if not evicted and not reliefs:
             return None
         policy = self._book.rules.autonomy_of(guarded.pool)

@@ -32,8 +32,8 @@ class Effect:
     """Whether it counts for the pool's guard if it brought no relief."""
 
     @property
-    def counts(self) -> bool:
-        """Whether it is an eviction that the pool's guard counts."""
+    def counts_for_the_pool(self) -> bool:
+        """Whether the pool's guard takes it into account."""
         return self.kind == DecisionKind.EVICT and (self.event.data.relieved or self.counts_missed)
 
 

@@ -20,6 +20,9 @@ from slackwater.quota.domain.tree_ledger import uses
 FUNCTION: Final = f"{__name__}:replay_decision"
 
 
+_RECLAIMED: Final = frozenset(reason for reason in Reason if reason.value.startswith("claim_reclaimed_"))
+
+
 class OutdatedRule(LookupError):
     """A record was made by a rule that has changed since: its result cannot be compared with that of today."""
 
@@ -41,8 +44,15 @@ def replay_decision(snapshot: Mapping[str, Any], now_s: float, claim: str) -> in
 
 def replay_claim(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
     """As `replay_decision`, for records that are older than decision 0132 and name this function. Raises OutdatedRule
-    for a claim that the whole pool is too small for: its sum had what was used, and has what others do not lend."""
-    decision = decided_again(snapshot_of(snapshot), now_s, claim)
+    for a claim that the whole pool is too small for: its sum had what was used, and has what others do not lend; and
+    for a claim that was asked to end while a quota does not lend: what was needed did not count that."""
+    read = snapshot_of(snapshot)
+    decision = decided_again(read, now_s, claim)
+    if decision.reason in _RECLAIMED and any(not quota.lends and quota.minimum for quota in read.quotas):
+        raise OutdatedRule(
+            f"claim {claim} had to end: the record has what was needed without what other quotas do not lend, the rule"
+            " of today has it with that (decision 0132)"
+        )
     if decision.reason is Reason.CLAIM_QUEUED_BEYOND_POOL:
         raise OutdatedRule(
             f"claim {claim} waits for a larger pool: the record subtracts what was used then, the rule of today what"
