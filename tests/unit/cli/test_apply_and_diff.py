@@ -90,7 +90,7 @@ def test_nothing_is_stored_when_any_document_is_wrong(url: str, tmp_path: Path) 
     [
         (
             "kind: Pod\n",
-            "allowed: Autonomy, AvoidanceAction, ClusterColocationProfile, ColocationStrategy, ElasticQuota, NodeQOS,",
+            "allowed: ArbitrationArgs, Autonomy, AvoidanceAction, ClusterColocationProfile, ColocationStrategy,",
         ),
         ("kind: NodeQOS\n", "metadata.name"),
         ("a: [\n", "is not YAML"),

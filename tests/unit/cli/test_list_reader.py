@@ -37,7 +37,7 @@ def _documents() -> Pages:
             kind.path: [
                 {"apiVersion": "v1", "kind": kind.name, "metadata": {"name": name, "generation": 1}, "spec": {}}
             ]
-            for kind, name in zip(catalog.KINDS, "abcdefghij", strict=False)
+            for kind, name in zip(catalog.KINDS, "abcdefghijklmnop", strict=False)
         }
     )
 

@@ -49,7 +49,7 @@ def test_a_name_of_several_pods_is_refused_with_all_of_them(run: Run) -> None:
 
 def test_an_unknown_pod_and_a_wrong_word_are_refused(run: Run) -> None:
     assert "did you mean 'encode-video-0'" in run("why", "pod/encode-vide-0").stderr
-    assert "node/NAME, pod/NAME, decision/ID, quota/NAME or claim/ID" in run("why", "pod/").stderr
+    assert "node/NAME, pod/NAME, decision/ID, quota/NAME, claim/ID or migration/NAME" in run("why", "pod/").stderr
     assert "use them with pod/NAME" in run("why", "node/edge-7", "--namespace", "shop").stderr
 
 

@@ -240,7 +240,7 @@ def test_no_secret_is_written_down() -> None:
 def test_a_new_version_is_migrated_before_it_rolls_and_the_label_in_the_docs_selects_the_job_alone() -> None:
     text = (ROOT / "deploy" / "kubernetes" / "README.md").read_text()
     steps = ["delete job/migrate", "-l app.kubernetes.io/name=migrate", "wait --for=condition=complete job/migrate"]
-    places = [text.index(step, text.index("A new version, ")) for step in steps]
+    places = [text.index(step, text.index("A new version:")) for step in steps]
     assert places == sorted(places)
     assert text.rindex("kubectl apply -k deploy/kubernetes\n") > places[-1]
     labelled = [
