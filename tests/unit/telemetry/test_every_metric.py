@@ -35,6 +35,8 @@ UNITS = frozenset(
             "objects",
             "claims",
             "evictions",
+            "jobs",
+            "reservations",
         ),
     }
 )

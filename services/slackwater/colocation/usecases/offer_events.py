@@ -23,10 +23,10 @@ _NEXT = timedelta(microseconds=1)
 
 
 def offered_after(last: datetime | None, now: datetime) -> datetime:
-    """Returns the time of an offer: now, or just after the last offer of the node.
+    """Returns the time of an offer and its records: now, or just after the last offer of the node.
 
     Consumers keep the newest offer of a node by its time, and a clock that was ahead and is set back must not make them
-    keep a larger one.
+    keep, or explain, a larger one.
     """
     return now if last is None else max(now, last + _NEXT)
 
@@ -40,10 +40,8 @@ def offer_events(
     now: datetime,
     trigger: Event[Any] | None,
     because: Reason | None = None,
-    *,
-    offered_at: datetime,
 ) -> list[Event[Any]]:
-    """Returns the events. `after` has the generation of the new offer, which is `offered_at` (offered_after)."""
+    """Returns the events. `after` has the generation of the new offer, `now` is its time (offered_after)."""
     cause = trigger.id if trigger else now.isoformat()
 
     def identity(subject: str) -> str:
@@ -57,7 +55,7 @@ def offer_events(
     status = after.status
     offered = ResourcesOffered(
         node=after.node,
-        offered_at=offered_at,
+        offered_at=now,
         generation=after.generation,
         batch=after.batch,
         degraded=after.degraded,

@@ -201,7 +201,7 @@ def recompute(
         return after if state.strategies else replace(after, strategies=followed.sources), []
     published = replace(after, generation=state.generation + 1, strategies=followed.sources)
     offered_at = offered_after(None if state.told_by is None else state.told_by.at, now)
-    events = offer_events(state, published, snapshot, followed, offer, now, trigger, because, offered_at=offered_at)
+    events = offer_events(state, published, snapshot, followed, offer, offered_at, trigger, because)
     return replace(published, told_by=InputSource(events[-1].id, offered_at)), events
 
 

@@ -45,12 +45,12 @@ async def withdraw_offer(offering: Offering, item: Item) -> None:
     """Publishes an offer of 0 with a record for each resource. Raises Unavailable, Fenced."""
     if item.table != STATES or not item.node:
         return
-    now = offering.clock.now()
     last = await offering.store.last_offer(item.node)
+    now = offered_after(last.offered_at, offering.clock.now())
     records = [_record(item, subject, unit, now) for subject, unit in SUBJECTS.items()]
     offered = ResourcesOffered(
         node=item.node,
-        offered_at=offered_after(last.offered_at, now),
+        offered_at=now,
         generation=last.generation + 1,
         batch=Resources(),
         degraded=DEGRADED,
