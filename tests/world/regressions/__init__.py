@@ -47,6 +47,8 @@ UNREAD_POOLS = "reports were compared, and the tree decided about, before the re
 BACK = "reports that their agent's clock, set back, put into a former window counted as missing in the next"
 LATER_EFFECTS = "effects in the report of a step back were counted in its record, but not in its sentence"
 OVERTAKEN = "an event that an older relay had refused was published after a later one of its subject"
+OFFER_AHEAD = "an offer of a service whose clock was ahead hid the later ones until time had passed it"
+EARLIER_BOOT = "the journal of an earlier boot put a text from before it into a file made anew"
 REGRESSIONS = (
     Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
     Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
@@ -62,6 +64,8 @@ REGRESSIONS = (
     Regression("report-of-a-clock-set-back.json", "windows count once", BACK, "c5a5bd6f"),
     Regression("effects-in-the-report-of-a-step-back.json", "records can be repeated", LATER_EFFECTS, "9c8867cd"),
     Regression("refused-row-is-overtaken.json", "committed events are published once", OVERTAKEN, "820f91e7"),
+    Regression("offers-after-a-clock-set-back.json", "the console shows the true state", OFFER_AHEAD, "282078db"),
+    Regression("foreign-value-of-an-earlier-boot.json", "every file reads as before", EARLIER_BOOT, "ab9dd71f"),
 )
 
 
