@@ -36,7 +36,8 @@ def with_answer(stored: StoredJob, seen: SeenCluster) -> StoredJob:
     if said is None or leave.until_s is not None or leave.because:
         return stored
     if stored.job.id in said.granted:
-        return replace(stored, leave=replace(leave, until_s=said.until_s, because="", again_s=None))
+        granted = replace(leave, until_s=said.until_s, because="", again_s=None)
+        return replace(stored, leave=granted, job=replace(stored.job, message=""))  # why it waited is over
     because = said.because or "not granted"
     refused = replace(leave, because=because, again_s=said.again_s)
     return replace(stored, leave=refused, job=replace(stored.job, message=because))
