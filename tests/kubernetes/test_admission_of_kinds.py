@@ -29,9 +29,10 @@ ONLY_THE_SERVICE_KNOWS = re.compile(
     r"is not a metric|is above the maximum of|which is not a unit of this quantity|less than one byte"
     r"|is not a quantity that can be kept exactly|is out of range|is not a whole number of|must be 0 to 9,007"
     r"|needs a target|must be at least 0\.4|must lie between 0 and 1|must be below the value"
+    r"|spec\.resources: Value error, .* is not a quantity|spec\.plugins\.[0-9]+\.args\."
 )
-"""What depends on the registry of metrics, whose plugins the API server does not have, or on exact decimal arithmetic
-in the unit that the name of a resource has. The service refuses it when it reads the document, and says so in the
+"""What depends on the registry of metrics or of plugins, which the API server does not have, or on exact decimal
+arithmetic in the unit that the name of a resource has. The service refuses it when it reads the document, and says so in the
 condition Followed."""
 
 

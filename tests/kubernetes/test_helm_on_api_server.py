@@ -169,7 +169,7 @@ def test_a_release_is_installed_refused_upgraded_and_removed(
     call("uninstall", kubeconfig=str(plane.kubeconfig), namespace="slackwater", name="slackwater")
     wait_until(lambda: not site.deployments(), "the services are gone", ROLL_SECONDS)
     definitions = site.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
-    assert len(definitions) == 9, "documents outlive the release"
+    assert len(definitions) == 13, "documents outlive the release"
 
 
 def test_plain_manifests_are_taken_over(plane: ControlPlane, admin: Rest) -> None:

@@ -80,6 +80,9 @@ QUIET_WITHOUT_FAULTS = {
     *("slackwater_service_restarts_total", "slackwater_state_quarantined_events_total"),
     "slackwater_ensurance_reversals_total",  # by pool
     "slackwater_quota_decisions_total",  # by the kind of decision; no claim here
+    *("slackwater_descheduler_cycles_total", "slackwater_descheduler_proposed_pods_total"),  # no profile
+    *("slackwater_descheduler_refused_pods_total", "slackwater_migration_steps_total"),
+    "slackwater_migration_jobs_ended_total",  # no move
     *("slackwater_followed_resources", "slackwater_unusable_resources"),  # no kind of ours is served as declared
     *("slackwater_prediction_coverage_ratio", "slackwater_prediction_stated_violation_ratio"),
 }
@@ -254,7 +257,7 @@ def test_one_trace_goes_from_the_report_to_the_effect_and_to_the_prediction(stor
         parents = {by_id[span.parent_id].name for span in trace if span.name == name}
         assert parent in parents, (name, parents)
     assert {by_id[span.parent_id].name for span in trace if span.name == "ensurance decide"} <= TO_DECISION
-    concerned = {*SERVICES, "agent"} - {"quota"}  # claims have traces of their own
+    concerned = {*SERVICES, "agent"} - {"quota", "descheduler", "migration"}  # claims and moves have their own traces
     assert {span.service for span in trace} >= {f"slackwater-{name}" for name in concerned}
     assert not [span for span in trace if span.failed]
 

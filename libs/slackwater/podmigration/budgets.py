@@ -12,7 +12,7 @@ from slackwater.model.records import record
 
 IntOrPercent = int | str
 """A count, or a percent of a total as text, like `10%`."""
-_PERCENT = re.compile(r"(\d+)%")
+_PERCENT = re.compile(r"([0-9]+)%")
 _FEW_REPLICAS, _MANY_REPLICAS = 4, 10
 
 

@@ -6,7 +6,7 @@ Fields and words are those of koordinator (scheduling/v1alpha1, MigrationControl
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
@@ -15,6 +15,7 @@ from slackwater.podmigration.budgets import IntOrPercent, scaled
 from slackwater.podmigration.jobs import DEFAULT_TTL_S, DEFAULT_WAIT_S, MigrationMode
 from slackwater.podmigration.limits import ArbitrationArgs, MigrationLimits, SkipGate
 from slackwater.podmigration.rate import LimiterScope, ObjectLimiter
+from slackwater.resources.cel import CelRule
 from slackwater.resources.metadata import Part, Resource
 
 MOST_SECONDS: Final = 86_400.0
@@ -48,6 +49,20 @@ Duration = Annotated[
 """Hours, minutes and seconds, such as `5m` or `1h30m`; at most a day."""
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
 Share = Annotated[int | str, AfterValidator(_checked_amount)]
+
+
+def _share_rule(field: str) -> CelRule:
+    """The same for the API server: a whole number from 0, or a percent."""
+    value = f"self.{field}"
+    whole = f"double({value}) >= 0.0 && double({value}) == double(int({value}))"
+    return CelRule(
+        f"!has({value}) || (type({value}) == string ? {value}.matches('^[0-9]+%$') : {whole})",
+        "must be a whole number from 0 or a percent like 10%",
+        field,
+        by_admission=True,
+    )
+
+
 Text253 = Annotated[str, StringConstraints(max_length=253, pattern=r"^[^\x00-\x1f]*$")]
 
 
@@ -130,6 +145,8 @@ class PodMigrationJob(Resource):
 class LimiterSpec(Part):
     """At most `maxMigrating` moves per duration, `burst` at once."""
 
+    RULES: ClassVar[tuple[CelRule, ...]] = (_share_rule("maxMigrating"),)
+
     duration: Duration = Field("5m", description="0s switches it off")
     max_migrating: Share | None = Field(None, description="count or percent; none: the budget of the workload")
     burst: Annotated[int, Field(ge=1, le=1000)] = 1
@@ -137,6 +154,11 @@ class LimiterSpec(Part):
 
 class ArbitrationArgsSpec(Part):
     """How many pods may be moved at a time, and which first. Changes hold from the next round on."""
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        _share_rule("maxMigratingPerWorkload"),
+        _share_rule("maxUnavailablePerWorkload"),
+    )
 
     enabled: bool = Field(True, description="false: jobs pass in the order of submission; limits hold all the same")
     interval: Duration = Field("60s", description="between two rounds")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from slackwater.descheduling.placement import PlacedPod
 from slackwater.fairshare.documents import WrittenAmounts, amounts_of
 from slackwater.podmigration.documents import Duration, Text253, duration_seconds
 from slackwater.reservations.reservation import Reservation, ReservationOwner
+from slackwater.resources.cel import CelRule
 from slackwater.resources.metadata import Part, Resource
 from slackwater.resources.selectors import LabelSelector
 
@@ -27,6 +28,10 @@ class ReservationOwnerSpec(Part):
 
 class ReservationSpec(Part):
     """What is kept, for which pods, where, and until when."""
+
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        CelRule("size(self.resources) > 0", "must name at least one resource", "resources", by_admission=True),
+    )
 
     resources: Annotated[WrittenAmounts, Field(min_length=1)] = Field(
         description="requests of the expected pod: cpu in cores, memory in bytes; batch-cpu and so on for lower tiers"

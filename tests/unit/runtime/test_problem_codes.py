@@ -21,6 +21,7 @@ NEVER_ANSWERED = frozenset(
         "write_refused",
         "cgroups_not_writable",
         "cgroup_not_entered",
+        "not_launched",
         "no_kubepods",
         # of writes to the API server of a cluster
         "definition_outdated",
