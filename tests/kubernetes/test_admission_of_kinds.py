@@ -32,8 +32,8 @@ ONLY_THE_SERVICE_KNOWS = re.compile(
     r"|spec\.resources: Value error, .* is not a quantity|spec\.plugins\.[0-9]+\.args\."
 )
 """What depends on the registry of metrics or of plugins, which the API server does not have, or on exact decimal
-arithmetic in the unit that the name of a resource has. The service refuses it when it reads the document, and says so in the
-condition Followed."""
+arithmetic in the unit that the name of a resource has. The service refuses it when it reads the document, and says so
+in the condition Followed."""
 
 
 @pytest.fixture(scope="module")
