@@ -110,7 +110,8 @@ def test_a_name_that_is_not_known_brings_up_its_neighbours(run: Run) -> None:
 
 def test_what_is_wrong_with_the_command_itself_ends_with_2(run: Run) -> None:
     assert "did you mean 'nodes'" in failure(run("get", "noodes"), 2)
-    assert "node/NAME, pod/NAME, decision/ID, quota/NAME, claim/ID or migration/NAME" in failure(run("why", "edge-7"), 2)
+    allowed = "node/NAME, pod/NAME, decision/ID, quota/NAME, claim/ID or migration/NAME"
+    assert allowed in failure(run("why", "edge-7"), 2)
     assert "cannot be described" in failure(run("describe", "pods", "x"), 2)
     assert run("get", "pods", "--node", "edge-77").stderr == "no pods with node edge-77\n"
     assert "'node': the name is missing; use `slackwater describe node NAME`" in failure(run("describe", "node"), 2)

@@ -41,7 +41,8 @@ def test_generations_are_shown_with_what_changed(tmp_path: Path, monkeypatch: py
         missing = do("history", "autonomy/none")
         assert (missing.exit_code, "'none' does not exist" in missing.stderr) == (1, True)
         unknown = do("history", "node/edge-7")
-        assert (unknown.exit_code, "is not a resource kind; allowed: arbitrationargs, autonomies" in unknown.stderr) == (2, True)
+        allowed = "is not a resource kind; allowed: arbitrationargs, autonomies"
+        assert (unknown.exit_code, allowed in unknown.stderr) == (2, True)
         assert "which one? like" in do("history", "autonomy").stderr
     assert complete_kind("AV") == ["avoidanceactions"]
 
