@@ -64,7 +64,7 @@ Gates = Annotated[
 class DeschedulerTriggers(Part):
     """Events that start a cycle before its interval has passed."""
 
-    hotspot: bool = Field(True, description="an agent crossed a waterline, or a node came above its high thresholds")
+    hotspot: bool = Field(True, description="an agent crossed a waterline")
     node_condition: bool = Field(True, description="a node became stale, lost or fresh again")
     cordon: bool = Field(True, description="a node was cordoned or opened")
     collapsed_offer: bool = Field(True, description="the offer of a node was withdrawn or fell below half")

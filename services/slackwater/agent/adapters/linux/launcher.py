@@ -87,7 +87,7 @@ class ProcessLauncher:
 async def _accepts(host: str, port: int) -> bool:
     try:
         _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), _CHECK_SECONDS)
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, UnicodeError):  # the last one of a name that no resolver takes
         return False
     writer.close()
     return True
@@ -103,7 +103,7 @@ async def _succeeds(check: ReadyCheck, template: WorkloadTemplate) -> bool:
             env={**os.environ, **template.environment},
             cwd=template.directory or None,
         )
-    except OSError:
+    except (OSError, ValueError):  # the last one of a NUL in a word
         return False
     try:
         return await asyncio.wait_for(child.wait(), _CHECK_SECONDS) == 0

@@ -18,13 +18,14 @@ spec:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from slackwater.agent.domain.admission import Command
+from slackwater.agent.domain.admission import Command, admit, cpu_limit_milli
 from slackwater.agent.domain.workload_template import (
     GRACE_SECONDS,
     READY_SECONDS,
@@ -53,6 +54,8 @@ class _Ready(_Part):
     def _one_check(self) -> _Ready:
         if self.address and self.command:
             raise ValueError("address and command are both set; give one of them")
+        if self.address and not 0 < int(self.address.rpartition(":")[2]) < 65536:
+            raise ValueError(f"the port of {self.address} must be 1 to 65535")
         return self
 
 
@@ -107,7 +110,13 @@ def read_template(path: Path) -> WorkloadTemplate:
     if read.metadata.name != path.stem:
         said = f"is {read.metadata.name!r}; the file is named {path.name}, so {path.stem!r} is expected"
         raise InvalidInput(f"{path}: metadata.name: {said}", field="metadata.name")
-    return _template(read, digest_of(content))
+    template = _template(read, digest_of(content))
+    try:  # what exec would refuse is said now, and not by a process that does not start
+        admit(template.command, "uid", datetime.now(UTC))
+        cpu_limit_milli(template.command)
+    except InvalidInput as error:
+        raise InvalidInput(f"{path}: {error.message}", field=error.field) from None
+    return template
 
 
 def _template(read: _Document, digest: str) -> WorkloadTemplate:
