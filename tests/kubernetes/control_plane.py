@@ -20,15 +20,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 import trustme
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-
-from slackwater.runtime.parent_death import die_with_parent
 
 READY_SECONDS = 120.0
 ADMIN = "admin"
@@ -143,13 +140,13 @@ class ControlPlane:
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
         with (self.folder / f"{program}.log").open("ab") as log:
             self._running[program] = subprocess.Popen(
-                [str(self._programs / program), *arguments],
+                # No function before exec: in a fork of this process, threads of gRPC go on, and abort it.
+                ["setpriv", "--pdeathsig", "KILL", "--", str(self._programs / program), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
                 env=environment,
-                preexec_fn=partial(die_with_parent, signal.SIGKILL),  # noqa: PLW1509 - a test session without threads
             )
 
     def _last_lines(self, program: str) -> str:
