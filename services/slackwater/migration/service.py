@@ -50,7 +50,7 @@ class MigrationService(ReplicatedService):
 
         super().__init__(
             replica,
-            consumers=consumers(store, ProposeMoves(store, clock)),
+            consumers=consumers(store, ProposeMoves(store, clock), clock),
             loops={
                 "cluster": SightWatch(replica.bus, sight),
                 "rounds": repeat(work=moves, seconds=settings.round_seconds, missed="moves go on later"),

@@ -15,20 +15,22 @@ from slackwater.intents.controls import MIGRATION
 from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid
 from slackwater.migration.ports import MigrationStore
 from slackwater.migration.usecases.propose_moves import ProposeMoves
+from slackwater.model.time import Clock
 
 COMPLETIONS: Final = "migration-eviction-completed"
 ANSWERS: Final = "migration-reclaim-answered"
 PROPOSALS: Final = "migration-move-proposed"
 
 
-def consumers(store: MigrationStore, propose: ProposeMoves) -> Sequence[Consumer[Any]]:
+def consumers(store: MigrationStore, propose: ProposeMoves, clock: Clock) -> Sequence[Consumer[Any]]:
     """Answers are kept by whichever replica reads them; the next round of the owner reads them there."""
 
     async def on_completed(received: Received[EvictionCompleted]) -> None:
         seen = received.event.data
         if seen.writer == MIGRATION.name:
             completed_s = seen.completed_at.timestamp()
-            await store.answer(EvictionSaid(seen.id, seen.outcome.value, seen.detail, completed_s))
+            received_s = clock.now().timestamp()
+            await store.answer(EvictionSaid(seen.id, seen.outcome.value, seen.detail, completed_s, received_s))
 
     async def on_answered(received: Received[ReclaimAnswered]) -> None:
         said = received.event.data

@@ -147,7 +147,8 @@ class MovePods:
                 jobs[name] = replace(jobs[name], decision=record.id)
         events: list[Event[Any]] = [decision_event(record, None, SERVICE) for record in records]
         for declared in result.declared:
-            held = replace(declared, jobs=tuple(jobs[stored.name] for stored in declared.jobs))
+            evicting = tuple(jobs[stored.name] for stored in declared.jobs)
+            held = replace(declared, jobs=evicting, starts=tuple(jobs[stored.name] for stored in declared.starts))
             events.append(intent_event(held, self._grace_s, now))
         if result.leave is not None:
             events.append(event_of(_leave_request(result.leave, now), source=SERVICE, time=now))
@@ -161,7 +162,8 @@ class MovePods:
         for step in result.steps:
             self._meter.stepped(step.after.step.value)
             if step.after.outcome is not None:
-                self._meter.ended(step.after.outcome.value, now.timestamp() - step.after.submitted_s)
+                downtime_s = result.ledger.jobs[step.name].downtime_s
+                self._meter.ended(step.after.outcome.value, now.timestamp() - step.after.submitted_s, downtime_s)
 
     def _show(self, ledger: MigrationLedger) -> None:
         waiting: dict[str, int] = {}
