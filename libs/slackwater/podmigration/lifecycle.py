@@ -268,8 +268,10 @@ def _withdrawing(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJo
     if view.eviction is EvictionAnswer.WITHDRAWN:
         return _end(job, phase, job.reason, MoveOutcome.OLD_POD_RUNS)
     if is_over:
-        runs = view.pod is OldPod.RUNNING
-        return _end(job, phase, job.reason, MoveOutcome.OLD_POD_RUNS if runs else MoveOutcome.UNCONFIRMED)
+        if view.pod is OldPod.RUNNING:
+            return _end(job, phase, job.reason, MoveOutcome.OLD_POD_RUNS)
+        said = f"{job.node} has not said whether it ended the pod"
+        return _end(job, phase, job.reason, MoveOutcome.UNCONFIRMED, said)
     return None
 
 

@@ -28,7 +28,7 @@ TRANSITIONS: Mapping[MigrationStep, frozenset[MigrationStep]] = {
     MigrationStep.RESERVING: frozenset({MigrationStep.EVICTING, MigrationStep.ENDED}),
     MigrationStep.EVICTING: frozenset({MigrationStep.WITHDRAWING, MigrationStep.REPLACING}),
     MigrationStep.WITHDRAWING: frozenset({MigrationStep.REPLACING, MigrationStep.ENDED}),
-    MigrationStep.REPLACING: frozenset({MigrationStep.ENDED}),
+    MigrationStep.REPLACING: frozenset({MigrationStep.REPLACING, MigrationStep.ENDED}),  # a start goes back
     MigrationStep.ENDED: frozenset(),
 }
 _FINAL = frozenset({MigrationPhase.SUCCEEDED, MigrationPhase.FAILED, MigrationPhase.ABORTED})
