@@ -254,9 +254,7 @@ def _evicting(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJob |
 def _withdrawing(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJob | None:
     phase = MigrationPhase.ABORTED if job.reason is MigrationReason.ABORTED else MigrationPhase.FAILED
     is_over = job.evict_by_s is not None and now_s >= job.evict_by_s + CONFIRM_S
-    if job.starts_replacement and (
-        view.eviction is EvictionAnswer.COMPLETED or (is_over and view.pod is OldPod.GONE)
-    ):
+    if job.starts_replacement and (view.eviction is EvictionAnswer.COMPLETED or (is_over and view.pod is OldPod.GONE)):
         return _replaced_from_now(job, now_s)  # the withdrawal came too late: without a start nothing would run
     if job.starts_replacement and view.pod is OldPod.GONE:
         is_withdrawn = view.eviction is EvictionAnswer.WITHDRAWN

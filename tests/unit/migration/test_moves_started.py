@@ -44,7 +44,9 @@ async def status(client: httpx2.AsyncClient) -> dict[str, Any]:
 
 def apis(scene: MoveScene) -> dict[str, list[str]]:
     """The pods of the workload, by node."""
-    running = {name: [uid for uid, pod in node.pods.items() if pod.workload == API] for name, node in scene.nodes.items()}
+    running = {
+        name: [uid for uid, pod in node.pods.items() if pod.workload == API] for name, node in scene.nodes.items()
+    }
     return {name: uids for name, uids in running.items() if uids}
 
 

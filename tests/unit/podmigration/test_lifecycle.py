@@ -25,7 +25,6 @@ from slackwater.podmigration.lifecycle import (
     EvictionAnswer,
     MoveView,
     OldPod,
-    Replacement,
     ReservationState,
     admit,
     desired_state,

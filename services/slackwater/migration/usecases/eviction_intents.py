@@ -21,7 +21,8 @@ def intent_event(declared: DeclaredNode, grace_s: float, now: datetime) -> Event
     """Returns the whole document of a node. It holds until its last eviction or start may begin no more."""
     evictions = tuple(_eviction(stored, grace_s) for stored in declared.jobs)
     starts = tuple(_start(stored) for stored in declared.starts)
-    last_s = max((item.deadline.timestamp() for item in (*evictions, *starts)), default=0.0)
+    deadlines = [*(item.deadline for item in evictions), *(item.deadline for item in starts)]
+    last_s = max(deadlines, default=now).timestamp()
     content = Content(evictions=evictions, starts=starts)
     lease_s = LONGEST_LEASE_S if content == NO_CONTENT else min(max(last_s - now.timestamp(), 1.0), LONGEST_LEASE_S)
     lease = IntentLease(WITHOUT_PARTITIONS, lease_s)

@@ -174,7 +174,17 @@ def shown_state(stored: StoredJob) -> tuple[object, ...]:
     """What a job's event is published for."""
     job, hold = stored.job, stored.hold
     held = None if hold is None else (hold.filter, hold.scope)
-    return job.step, job.start_attempt, job.phase, job.reason, job.outcome, job.target_node, job.replacement, held, stored.decision
+    return (
+        job.step,
+        job.start_attempt,
+        job.phase,
+        job.reason,
+        job.outcome,
+        job.target_node,
+        job.replacement,
+        held,
+        stored.decision,
+    )
 
 
 def _step_inputs(step: JobStep, stored: StoredJob) -> tuple[Input, ...]:
@@ -190,7 +200,9 @@ def _step_inputs(step: JobStep, stored: StoredJob) -> tuple[Input, ...]:
     ]
     if job.start_attempt:
         found.append(_input(f"start on {job.start_node}", view.start.value, "intent.observed"))
-        found.append(_input("agent says", view.start_detail if view.start is StartAnswer.FAILED else "", job.start_node))
+        found.append(
+            _input("agent says", view.start_detail if view.start is StartAnswer.FAILED else "", job.start_node)
+        )
     if step.after.outcome is not None and stored.downtime_s is not None:
         found.append(Input(name="downtime", value=round(stored.downtime_s, 3), unit="s", source=DOWNTIME_SOURCE))
     if stored.request.reason:
