@@ -51,6 +51,7 @@ class SceneChoice(StrEnum):
     CPU = "cpu"
     QUOTAS = "quotas"
     POLICIES = "policies"
+    MOVES = "moves"
 
 
 class DriverChoice(StrEnum):
@@ -67,7 +68,7 @@ def command(
     ] = False,
     seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
     scene: Annotated[
-        SceneChoice, typer.Option(help="With --demo: which scene; policies runs only by name.")
+        SceneChoice, typer.Option(help="With --demo: which scene; policies and moves run only by name.")
     ] = SceneChoice.ALL,
     driver: Annotated[
         DriverChoice, typer.Option(help="Real cgroups, a simulated fleet, or what this machine allows.")

@@ -25,7 +25,7 @@ class MigrationMetrics:
             "slackwater_migration_jobs_ended_total",
             "Moves that ended, by what they left behind.",
             ["result"],
-            look="replacement_pending or unconfirmed: a workload may lack a replica; returned: its start elsewhere failed.",
+            look="replacement_pending or unconfirmed: a workload may lack a replica; returned: a start failed.",
         )
         self._seconds = meters.histogram(
             "slackwater_migration_seconds",

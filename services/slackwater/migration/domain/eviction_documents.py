@@ -1,4 +1,4 @@
-"""The intent documents of nodes: which evictions and starts they hold, when they are declared, and when they are forgotten."""
+"""The intent documents of nodes: which evictions and starts they hold, when they are declared, and until when."""
 
 from __future__ import annotations
 

@@ -1,0 +1,115 @@
+"""The result of the scene moves, and every sentence that its table carries. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from slackwater.demo.scenes.result import Result, SceneReport, Turn
+from slackwater.demo.scenes.spread import spread_text
+from slackwater.model.plurals import counted
+
+MOVED: Final = "moved"
+
+
+class MoveStep(BaseModel):
+    """When a job was first seen in a step, in seconds since it was applied."""
+
+    model_config = ConfigDict(frozen=True)
+
+    step: str
+    seconds: float
+
+
+class MoveTurn(Turn):
+    """One move. `downtime_seconds` is that of the job's status; `silent_seconds` is how long a client had no answer.
+
+    `answers_from` is the node whose pod answers after it; `mixed` counts answers of the old pod after the first one of
+    the new pod.
+    """
+
+    job: str
+    from_node: str
+    to_node: str
+    phase: str = ""
+    outcome: str = ""
+    message: str = ""
+    steps: tuple[MoveStep, ...] = ()
+    downtime_seconds: float | None = None
+    silent_seconds: float | None = None
+    requests: int = 0
+    failed: int = 0
+    mixed: int = 0
+    answers_from: str = ""
+
+
+class MovesScene(Result):
+    """The scene: `workload` of a file with this digest moves between the nodes. `why` is what `slackwater why` printed
+    about the last move."""
+
+    workload: str = ""
+    digest: str = ""
+    turns: tuple[MoveTurn, ...] = ()
+    why: tuple[str, ...] = ()
+
+
+def report(scene: MovesScene) -> SceneReport:
+    """Returns a table with a row per move, and what it says."""
+    return SceneReport(
+        title=f"moves: the HTTP service {scene.workload} of one workload file (digest {scene.digest}) between two "
+        "agents of this machine",
+        columns=("from", "to", "applied to\nevicting s", "applied to\nended s", "downtime s,\nby the agents",
+                 "no answer s,\nby a client", "requests", "failed", "answers\nfrom"),
+        rows=tuple(_row(turn) for turn in scene.turns),
+        sentences=tuple(sentences(scene)),
+        failures=tuple(failure for turn in scene.turns for failure in failures(turn)),
+    )  # fmt: skip
+
+
+def _row(turn: MoveTurn) -> tuple[str, ...]:
+    at = {step.step: step.seconds for step in turn.steps}
+    return (
+        turn.from_node,
+        turn.to_node,
+        _seconds(at.get("evicting", at.get("replacing"))),
+        _seconds(at.get("ended")),
+        _seconds(turn.downtime_seconds),
+        _seconds(turn.silent_seconds),
+        str(turn.requests),
+        str(turn.failed),
+        turn.answers_from or "nothing",
+    )
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def sentences(scene: MovesScene) -> list[str]:
+    """Returns what the table says in words."""
+    downtimes = [turn.downtime_seconds for turn in scene.turns if turn.downtime_seconds is not None]
+    silences = [turn.silent_seconds for turn in scene.turns if turn.silent_seconds is not None]
+    moved = sum(turn.outcome == MOVED for turn in scene.turns)
+    found = [f"moves: {moved} of {counted(len(scene.turns), 'move')} ended with the service on the other node"]
+    if downtimes and silences:
+        found.append(
+            f"moves: downtime {spread_text(downtimes, 2)} s by the agents' answers; a client that asks 50 times a "
+            f"second had no answer for {spread_text(silences, 2)} s"
+        )
+    return found if scene.turns else []
+
+
+def failures(turn: MoveTurn) -> list[str]:
+    """Returns what a move promises and did not show."""
+    name, found = f"moves, {turn.from_node} to {turn.to_node}", []
+    if turn.outcome != MOVED:
+        said = f": {turn.message}" if turn.message else ""
+        found.append(f"{name}: the job is {turn.phase or 'not known'}, {turn.outcome or 'not ended'}{said}")
+    elif turn.answers_from != turn.to_node:
+        found.append(f"{name}: the job succeeded, and {turn.answers_from or 'nothing'} answers")
+    if turn.outcome == MOVED and turn.downtime_seconds is None:
+        found.append(f"{name}: the job shows no downtime")
+    if turn.mixed:
+        found.append(f"{name}: {counted(turn.mixed, 'answer')} of the old pod after the first one of the new pod")
+    return found
