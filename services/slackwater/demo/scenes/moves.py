@@ -171,10 +171,13 @@ class ServiceMoves:
         for _ in range(turns):
             turn = await self._move(pod, places[0], places[1], client)
             self.turns.append(turn)
-            places.reverse()
-            pod = await self._seen(places[0].node, _KNOWN_SECONDS)
-            if turn.outcome != moves_result.MOVED or pod is None:
+            if turn.outcome != moves_result.MOVED:
                 break
+            places.reverse()
+            moved = await self._seen(places[0].node, _KNOWN_SECONDS)
+            if moved is None:
+                break
+            pod = moved
         why = await self._why(self.turns[-1].job)
         return MovesScene(workload=WORKLOAD, digest=self.digest, turns=tuple(self.turns), why=tuple(why))
 
@@ -197,6 +200,7 @@ class ServiceMoves:
             to_node=new.node,
             phase=status.get("phase", ""),
             outcome=status.get("outcome", ""),
+            reason=status.get("reason", ""),
             message=status.get("message", ""),
             steps=tuple(steps),
             downtime_seconds=status.get("downtimeSeconds"),

@@ -11,6 +11,8 @@ from slackwater.demo.scenes.spread import spread_text
 from slackwater.model.plurals import counted
 
 MOVED: Final = "moved"
+UNSCHEDULABLE, HEADROOM = "Unschedulable", "headroom"
+"""The reason of a job without room, and the filter that other work of the machine causes."""
 
 
 class MoveStep(BaseModel):
@@ -34,6 +36,7 @@ class MoveTurn(Turn):
     to_node: str
     phase: str = ""
     outcome: str = ""
+    reason: str = ""
     message: str = ""
     steps: tuple[MoveStep, ...] = ()
     downtime_seconds: float | None = None
@@ -64,6 +67,7 @@ def report(scene: MovesScene) -> SceneReport:
         rows=tuple(_row(turn) for turn in scene.turns),
         sentences=tuple(sentences(scene)),
         failures=tuple(failure for turn in scene.turns for failure in failures(turn)),
+        not_measurable=tuple(_without_room(turn) for turn in scene.turns if is_without_room(turn)),
     )  # fmt: skip
 
 
@@ -100,9 +104,24 @@ def sentences(scene: MovesScene) -> list[str]:
     return found if scene.turns else []
 
 
+def is_without_room(turn: MoveTurn) -> bool:
+    """Whether other work of the machine left no room: the service stays, and nothing can be shown."""
+    return turn.reason == UNSCHEDULABLE and HEADROOM in turn.message
+
+
+def _without_room(turn: MoveTurn) -> str:
+    return f"{_name(turn)}: other processes leave this machine too little CPU to reserve room: {turn.message}"
+
+
+def _name(turn: MoveTurn) -> str:
+    return f"moves, {turn.from_node} to {turn.to_node}"
+
+
 def failures(turn: MoveTurn) -> list[str]:
     """Returns what a move promises and did not show."""
-    name, found = f"moves, {turn.from_node} to {turn.to_node}", []
+    name, found = _name(turn), list[str]()
+    if is_without_room(turn):
+        return found
     if turn.outcome != MOVED:
         said = f": {turn.message}" if turn.message else ""
         found.append(f"{name}: the job is {turn.phase or 'not known'}, {turn.outcome or 'not ended'}{said}")

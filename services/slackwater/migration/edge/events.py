@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from slackwater.bus.consume.handlers import Consumer, each
@@ -22,8 +22,11 @@ ANSWERS: Final = "migration-reclaim-answered"
 PROPOSALS: Final = "migration-move-proposed"
 
 
-def consumers(store: MigrationStore, propose: ProposeMoves, clock: Clock) -> Sequence[Consumer[Any]]:
-    """Answers are kept by whichever replica reads them; the next round of the owner reads them there."""
+def consumers(
+    store: MigrationStore, propose: ProposeMoves, clock: Clock, ended: Callable[[str], None]
+) -> Sequence[Consumer[Any]]:
+    """Answers are kept by whichever replica reads them; the next round of the owner reads them there. `ended` is
+    called with the id of an eviction that is answered."""
 
     async def on_completed(received: Received[EvictionCompleted]) -> None:
         seen = received.event.data
@@ -31,6 +34,7 @@ def consumers(store: MigrationStore, propose: ProposeMoves, clock: Clock) -> Seq
             completed_s = seen.completed_at.timestamp()
             received_s = clock.now().timestamp()
             await store.answer(EvictionSaid(seen.id, seen.outcome.value, seen.detail, completed_s, received_s))
+            ended(seen.id)
 
     async def on_answered(received: Received[ReclaimAnswered]) -> None:
         said = received.event.data

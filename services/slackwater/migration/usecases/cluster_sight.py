@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -42,8 +42,10 @@ WATCHED: Final[tuple[type[Payload], ...]] = (
 class ClusterSight:
     """Every replica follows the whole cluster, so that another one can decide at once."""
 
-    def __init__(self, clock: Clock, shares: Mapping[str, float]) -> None:
+    def __init__(self, clock: Clock, shares: Mapping[str, float], answered: Callable[[], None] = lambda: None) -> None:
+        """`answered` is called when the state of a start has changed."""
         self._clock = clock
+        self._answered = answered
         self._shares = shares
         self._fold = LiveFold(WATCHED)
         self._observed: dict[str, tuple[int, float]] = {}
@@ -81,6 +83,8 @@ class ClusterSight:
             since_s = known.received_s if known is not None and known.state is start.state else now_s
             starts[start.id] = SeenStart(start.state, start.pod_uid, start.detail, since_s)
         self._starts[observed.node] = starts
+        if starts != before:
+            self._answered()
 
     def world(
         self, uids: Collection[str], names: Collection[tuple[str, str]], workloads: Collection[str]

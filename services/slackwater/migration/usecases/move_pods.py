@@ -60,7 +60,9 @@ class MovePods:
         meter: MigrationMeter,
         owned: Callable[[], Collection[int]],
         grace_seconds: float,
+        answered: asyncio.Event,
     ) -> None:
+        """`answered` is set for a round at once."""
         self._store = store
         self._sight = sight
         self._documents = documents
@@ -68,8 +70,15 @@ class MovePods:
         self._meter = meter
         self._owned = owned
         self._grace_s = grace_seconds
+        self._answered = answered
         self._ledger: MigrationLedger | None = None
         self._turn = asyncio.Lock()
+
+    def note_eviction(self, eviction: str) -> None:
+        """An eviction is answered: what nothing else replaces is started without waiting for the next round."""
+        live = [] if self._ledger is None else self._ledger.live()
+        if any(stored.job.starts_replacement and stored.eviction_id == eviction for stored in live):
+            self._answered.set()
 
     def is_mine(self) -> bool:
         """Whether this replica decides."""
