@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from slackwater.agent.domain.workload_template import digest_of
 from slackwater.demo.scenes import moves_result
 from slackwater.demo.scenes.local_agents import LocalAgent, running_agents
 from slackwater.demo.scenes.moves_result import MovesScene, MoveStep, MoveTurn
@@ -54,7 +55,8 @@ class ServiceClient:
     async def ask(self) -> str:
         """Returns the instance that answers; empty: none."""
         try:
-            return await asyncio.wait_for(self._request(), ANSWER_SECONDS)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await self._request()
         except (OSError, TimeoutError, IndexError):
             return ""
 
@@ -70,18 +72,20 @@ class ServiceClient:
     async def asking(self) -> AsyncIterator[None]:
         """Ask during the block."""
 
+        is_over = asyncio.Event()
+
         async def keep_asking() -> None:
-            while True:
+            while not is_over.is_set():
                 began = time.monotonic()
                 self.answers.append((began, await self.ask()))
                 await asyncio.sleep(max(0.0, began + ASK_SECONDS - time.monotonic()))
 
-        task = asyncio.create_task(keep_asking())
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
+        async with asyncio.TaskGroup() as group:
+            group.create_task(keep_asking())
+            try:
+                yield
+            finally:
+                is_over.set()
 
 
 def longest_silence(answers: list[tuple[float, str]]) -> float | None:
@@ -110,6 +114,8 @@ class ServiceMoves:
     stage: Stage
     port: int
     digest: str = ""
+    known: set[str] = field(default_factory=set)
+    """Pods of earlier moves and runs: the platform shows them until their node reports again."""
     turns: list[MoveTurn] = field(default_factory=list)
 
     @property
@@ -159,6 +165,8 @@ class ServiceMoves:
     async def _moves(self, file: Path, agents: list[LocalAgent], turns: int) -> MovesScene:
         self._say(f"two agents of this machine: {' and '.join(NODES)}, pool {POOL}, one file {file.name} for both")
         first, client = agents[0], ServiceClient(self.port)
+        self.digest = digest_of(file.read_bytes())
+        self.known = {pod["uid"] for pod in await self.stage.api.pods() if pod["workload"] == WORKLOAD}
         await self.stage.workloads.from_file(file, first.state_dir)
         pod = await self._seen(first.node, _START_SECONDS)
         if pod is None or not all([await self._offers(agent) for agent in agents]):
@@ -241,21 +249,22 @@ class ServiceMoves:
         self._say(f"  the service answers from {turn.answers_from or 'nowhere'}")
 
     async def _seen(self, node: str, seconds: float) -> str | None:
-        """Waits until a node reports the pod; returns its uid."""
+        """Waits until a node reports a pod of the service that is new; returns its uid."""
         for _ in range(int(seconds / _POLL_SECONDS / 4)):
             for pod in await self.stage.api.pods():
-                if (pod["node"], pod["workload"]) == (node, WORKLOAD):
+                if (pod["node"], pod["workload"]) == (node, WORKLOAD) and pod["uid"] not in self.known:
+                    self.known.add(pod["uid"])
                     return str(pod["uid"])
             await asyncio.sleep(4 * _POLL_SECONDS)
         return None
 
     async def _offers(self, agent: LocalAgent) -> bool:
-        """Waits until a node shows the label of the workload file; keeps the digest."""
+        """Waits until a node shows the digest of the workload file as its label."""
         label = offered_label(WORKLOAD)
         for _ in range(int(_KNOWN_SECONDS / _POLL_SECONDS / 4)):
             nodes = {node["name"]: node for node in await self.stage.api.nodes()}
-            self.digest = ((nodes.get(agent.node) or {}).get("facts") or {}).get("labels", {}).get(label, "")
-            if self.digest:
+            facts = (nodes.get(agent.node) or {}).get("facts") or {}
+            if facts.get("labels", {}).get(label) == self.digest:
                 return True
             await asyncio.sleep(4 * _POLL_SECONDS)
         return False

@@ -105,12 +105,12 @@ def sentences(scene: MovesScene) -> list[str]:
 
 
 def is_without_room(turn: MoveTurn) -> bool:
-    """Whether other work of the machine left no room: the service stays, and nothing can be shown."""
+    """Whether other programs of the machine leave no room, of memory: the service stays, and nothing can be shown."""
     return turn.reason == UNSCHEDULABLE and HEADROOM in turn.message
 
 
 def _without_room(turn: MoveTurn) -> str:
-    return f"{_name(turn)}: other processes leave this machine too little CPU to reserve room: {turn.message}"
+    return f"{_name(turn)}: other programs leave this machine too little room: {turn.message}"
 
 
 def _name(turn: MoveTurn) -> str:
