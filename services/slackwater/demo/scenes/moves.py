@@ -2,7 +2,7 @@
 
 One workload file, two agents with a node name and a cgroup root each. The service starts on node-a by
 `slackwater exec --from`, a PodMigrationJob is applied, and node-b starts it from the file when node-a has confirmed
-that the old pod has ended. A client asks fifty times a second meanwhile.
+that the old pod has ended. A client asks all the time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from slackwater.agent.domain.workload_template import digest_of
+from slackwater.demo.kernel import Kernel
 from slackwater.demo.scenes import moves_result
 from slackwater.demo.scenes.local_agents import LocalAgent, running_agents
 from slackwater.demo.scenes.moves_result import MovesScene, MoveStep, MoveTurn
@@ -137,7 +138,9 @@ class ServiceMoves:
             await api.put("autonomies", POOL, {"mode": "evict", "nodePool": POOL})
             nats_url = api.endpoint.nats_url
             async with running_agents(NODES, self.folder, nats_url, POOL, self.workloads_dir) as agents:
-                return await self._moves(file, agents, turns)
+                found = await self._moves(file, agents, turns)
+            left = tuple(one for agent in agents for one in Kernel.of(agent.state_dir).remains())
+            return found.model_copy(update={"left": left})
         finally:
             await api.put_back("autonomies", POOL, autonomy)
             await api.put_back("arbitrationargs", "default", before)
@@ -232,6 +235,8 @@ class ServiceMoves:
                 steps.append(MoveStep(step=step, seconds=round(time.monotonic() - began, 2)))
                 if step in _STEPS:
                     self._say("  " + _STEPS[step].format(old=old, **{"node": "?", "outcome": "", **status}))
+            if self.stage.narrator.console.is_terminal:
+                self.stage.narrator.now(f"moves, {name}: {step}", None, {})
             await asyncio.sleep(_POLL_SECONDS)
         return status, steps
 

@@ -55,6 +55,8 @@ class MovesScene(Result):
     digest: str = ""
     turns: tuple[MoveTurn, ...] = ()
     why: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    """Cgroups and processes of the two agents that were there after their end."""
 
 
 def report(scene: MovesScene) -> SceneReport:
@@ -66,7 +68,10 @@ def report(scene: MovesScene) -> SceneReport:
                  "no answer s,\nby a client", "requests", "failed", "answers\nfrom"),
         rows=tuple(_row(turn) for turn in scene.turns),
         sentences=tuple(sentences(scene)),
-        failures=tuple(failure for turn in scene.turns for failure in failures(turn)),
+        failures=(
+            *(failure for turn in scene.turns for failure in failures(turn)),
+            *(f"moves: left behind: {one}" for one in scene.left),
+        ),
         not_measurable=tuple(_without_room(turn) for turn in scene.turns if is_without_room(turn)),
     )  # fmt: skip
 
@@ -98,8 +103,8 @@ def sentences(scene: MovesScene) -> list[str]:
     found = [f"moves: {moved} of {counted(len(scene.turns), 'move')} ended with the service on the other node"]
     if downtimes and silences:
         found.append(
-            f"moves: downtime {spread_text(downtimes, 2)} s by the agents' answers; a client that asks 50 times a "
-            f"second had no answer for {spread_text(silences, 2)} s"
+            f"moves: downtime {spread_text(downtimes, 2)} s by the agents' answers; a client that asks all "
+            f"the time had no answer for {spread_text(silences, 2)} s"
         )
     return found if scene.turns else []
 
