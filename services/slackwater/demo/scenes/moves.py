@@ -1,7 +1,7 @@
 """The scene moves: a real HTTP service is moved between two agents of this machine, and back.
 
 One workload file, two agents with a node name and a cgroup root each. The service starts on node-a by
-`slackwater exec --from`, a PodMigrationJob is applied, and node-b starts it from the file when node-a has confirmed
+`slackwater exec --from FILE`, a PodMigrationJob is applied, and node-b starts it from the file when node-a has confirmed
 that the old pod has ended. A client asks all the time.
 """
 
