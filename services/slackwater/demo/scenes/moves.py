@@ -1,8 +1,8 @@
 """The scene moves: a real HTTP service is moved between two agents of this machine, and back.
 
 One workload file, two agents with a node name and a cgroup root each. The service starts on node-a by
-`slackwater exec --from FILE`, a PodMigrationJob is applied, and node-b starts it from the file when node-a has confirmed
-that the old pod has ended. A client asks all the time.
+`slackwater exec --from FILE`, a PodMigrationJob is applied, and node-b starts it from the file when node-a has
+confirmed that the old pod has ended. A client asks all the time.
 """
 
 from __future__ import annotations
