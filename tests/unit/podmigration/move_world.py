@@ -83,7 +83,7 @@ class MoveWorld:
         if self.answers(node) or (not starts and self.told_to_start and self.answers(self.told_to_start[1])):
             self.told_to_start = (self.job.start_attempt, node, self.job.start_by_s or 0.0) if starts else None
         self.begin_start()
-        self.hear()
+        self.receive()
         self.check()
 
     def answers(self, node: str) -> bool:
@@ -97,7 +97,7 @@ class MoveWorld:
         assert not self.pod_runs, "started while the old pod runs"
         self.starts[attempt] = StartAnswer.FAILED if self.now_s >= until_s else StartAnswer.STARTING
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         """The controller hears of each start whose node answers."""
         for attempt, answer in self.starts.items():
             if self.answers(OLD_NODE if attempt > 1 or self.job.target_node == "" else NEW_NODE):
@@ -132,7 +132,7 @@ class MoveWorld:
         for attempt, answer in self.starts.items():
             if answer is StartAnswer.STARTING:
                 self.starts[attempt] = StartAnswer.FAILED if attempt in self.failing else StartAnswer.READY
-        self.hear()
+        self.receive()
 
     def vanish(self) -> None:
         """The old pod ends by itself."""

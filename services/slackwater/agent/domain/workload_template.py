@@ -6,7 +6,6 @@ start what is described, and nothing else.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,7 +13,6 @@ from slackwater.agent.domain.admission import Command
 from slackwater.model.workload_labels import offered_label
 
 READY_SECONDS, GRACE_SECONDS = 30.0, 30.0
-_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +41,6 @@ class WorkloadTemplate:
     ready: ReadyCheck = field(default_factory=ReadyCheck)
     movable: bool = False
     """Whether migration may start it here for a pod of the same workload that it ended elsewhere."""
-
-
-def digest_of(content: bytes) -> str:
-    """The digest of a file's content, short enough for a label."""
-    return hashlib.sha256(content).hexdigest()[:_DIGITS]
 
 
 def node_labels(templates: Mapping[str, WorkloadTemplate]) -> dict[str, str]:

@@ -48,8 +48,8 @@ class LocalAgent:
         }
         with self.log.open("wb") as log:
             self.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "slackwater.demo.die_with_parent", sys.executable, "-m", "slackwater.agent"),
-                *("--nats", nats_url, "--node", self.node, "--state-dir", str(self.state_dir)),
+                *(sys.executable, "-m", "slackwater.demo.die_with_parent", sys.executable, "-m", "slackwater.cli"),
+                *("agent", "--nats", nats_url, "--node", self.node, "--state-dir", str(self.state_dir)),
                 stdin=DEVNULL,
                 stdout=log,
                 stderr=log,

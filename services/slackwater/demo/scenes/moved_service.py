@@ -27,7 +27,7 @@ def instance_of(cgroups: str) -> str:
     return found[1] if found else ""
 
 
-class Answer(BaseHTTPRequestHandler):
+class PlaceHandler(BaseHTTPRequestHandler):
     """Says where it runs, with every answer."""
 
     text: bytes = b""
@@ -53,9 +53,9 @@ def main() -> int:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--owner", type=int, required=True)
     given = parser.parse_args()
-    Answer.text = f"{instance_of(Path('/proc/self/cgroup').read_text())} {os.getpid()}\n".encode()
+    PlaceHandler.text = f"{instance_of(Path('/proc/self/cgroup').read_text())} {os.getpid()}\n".encode()
     threading.Thread(target=_end_with, args=(given.owner,), daemon=True).start()
-    ThreadingHTTPServer(("127.0.0.1", given.port), Answer).serve_forever()
+    ThreadingHTTPServer(("127.0.0.1", given.port), PlaceHandler).serve_forever()
     return 0
 
 

@@ -21,13 +21,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from slackwater.agent.domain.workload_template import digest_of
 from slackwater.demo.kernel import Kernel
 from slackwater.demo.scenes import moves_result
 from slackwater.demo.scenes.local_agents import LocalAgent, running_agents
 from slackwater.demo.scenes.moves_result import MovesScene, MoveStep, MoveTurn
 from slackwater.demo.scenes.scene import DemoScene, Stage
-from slackwater.model.workload_labels import offered_label
+from slackwater.model.workload_labels import digest_of, offered_label
 from slackwater.runtime.state import VARIABLE
 
 WORKLOAD, POOL, NODES = "shopfront", "moves", ("node-a", "node-b")
@@ -166,7 +165,7 @@ class ServiceMoves:
         return file
 
     async def _moves(self, file: Path, agents: list[LocalAgent], turns: int) -> MovesScene:
-        self._say(f"two agents of this machine: {' and '.join(NODES)}, pool {POOL}, one file {file.name} for both")
+        self._write(f"two agents of this machine: {' and '.join(NODES)}, pool {POOL}, one file {file.name} for both")
         first, client = agents[0], ServiceClient(self.port)
         self.digest = digest_of(file.read_bytes())
         self.known = {pod["uid"] for pod in await self.stage.api.pods() if pod["workload"] == WORKLOAD}
@@ -177,7 +176,7 @@ class ServiceMoves:
             return MovesScene(
                 left_out=f"the agents were not known within {_KNOWN_SECONDS:g} s{': ' if words else ''}{words}"
             )
-        self._say(f"{WORKLOAD} runs on {first.node} and answers on 127.0.0.1:{self.port}; file digest {self.digest}")
+        self._write(f"{WORKLOAD} runs on {first.node} and answers on 127.0.0.1:{self.port}; file digest {self.digest}")
         places = list(agents)
         for _ in range(turns):
             turn = await self._move(pod, places[0], places[1], client)
@@ -197,7 +196,7 @@ class ServiceMoves:
         client.answers.clear()
         async with client.asking():
             await asyncio.sleep(_SETTLE_SECONDS)
-            self._say(f"apply PodMigrationJob {name}: pod {pod} from {old.node}")
+            self._write(f"apply PodMigrationJob {name}: pod {pod} from {old.node}")
             spec = {"podRef": {"uid": pod}, "targetNode": new.node, "reason": f"{old.node} is to be repaired"}
             await self.stage.api.put("podmigrationjobs", name, spec)
             status, steps = await self._follow(name, old.node)
@@ -221,7 +220,7 @@ class ServiceMoves:
             mixed=mixed_answers(answers, old.instance, new.instance),
             answers_from=instances.get(await client.ask(), ""),
         )
-        self._say_outcome(turn)
+        self._write_outcome(turn)
         return turn
 
     async def _follow(self, name: str, old: str) -> tuple[dict[str, Any], list[MoveStep]]:
@@ -234,24 +233,24 @@ class ServiceMoves:
             if step not in {each.step for each in steps}:
                 steps.append(MoveStep(step=step, seconds=round(time.monotonic() - began, 2)))
                 if step in _STEPS:
-                    self._say("  " + _STEPS[step].format(old=old, **{"node": "?", "outcome": "", **status}))
+                    self._write("  " + _STEPS[step].format(old=old, **{"node": "?", "outcome": "", **status}))
             if self.stage.narrator.console.is_terminal:
                 self.stage.narrator.now(f"moves, {name}: {step}", None, {})
             await asyncio.sleep(_POLL_SECONDS)
         return status, steps
 
-    def _say_outcome(self, turn: MoveTurn) -> None:
+    def _write_outcome(self, turn: MoveTurn) -> None:
         if turn.message:
-            self._say(f"  {turn.message}")
+            self._write(f"  {turn.message}")
         if turn.downtime_seconds is not None:
-            self._say(f"  downtime {turn.downtime_seconds:.2f} s by the agents' answers")
+            self._write(f"  downtime {turn.downtime_seconds:.2f} s by the agents' answers")
         silent = (
             "was never without an answer"
             if turn.silent_seconds is None
             else f"no answer for {turn.silent_seconds:.2f} s"
         )
-        self._say(f"  a client: {silent}, {turn.failed} of {turn.requests} requests failed")
-        self._say(f"  the service answers from {turn.answers_from or 'nowhere'}")
+        self._write(f"  a client: {silent}, {turn.failed} of {turn.requests} requests failed")
+        self._write(f"  the service answers from {turn.answers_from or 'nowhere'}")
 
     async def _seen(self, node: str, seconds: float) -> str | None:
         """Waits until a node reports a pod of the service that is new; returns its uid."""
@@ -286,12 +285,12 @@ class ServiceMoves:
         )
         out, _ = await process.communicate()
         lines = out.decode(errors="replace").rstrip().splitlines()
-        self._say(f"slackwater why migration/{job}")
+        self._write(f"slackwater why migration/{job}")
         for line in lines:
-            self._say(f"  {line}")
+            self._write(f"  {line}")
         return lines
 
-    def _say(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         self.stage.narrator.write_line(f"moves, {text}" if not text.startswith("  ") else f"    {text.strip()}")
 
 

@@ -31,10 +31,9 @@ from slackwater.agent.domain.workload_template import (
     READY_SECONDS,
     ReadyCheck,
     WorkloadTemplate,
-    digest_of,
 )
 from slackwater.model.errors import InvalidInput
-from slackwater.model.workload_labels import TEMPLATE_LABEL
+from slackwater.model.workload_labels import TEMPLATE_LABEL, digest_of
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
