@@ -114,7 +114,8 @@ class JobHoldStatus(Part):
 
 
 class PodMigrationJobStatus(Part):
-    """Set by the server. `node` is where the pod goes, `outcome` what a job that ended left behind."""
+    """Set by the server. `node` is where the pod goes, `outcome` what a job that ended left behind. `downtimeSeconds`:
+    from the end of the old pod to the new one being ready, as the server received both."""
 
     phase: str
     step: str
@@ -131,6 +132,7 @@ class PodMigrationJobStatus(Part):
     held_by: JobHoldStatus | None = None
     submitted_at: str = ""
     ended_at: str = ""
+    downtime_seconds: float | None = None
     conditions: tuple[MigrationConditionStatus, ...] = ()
 
 

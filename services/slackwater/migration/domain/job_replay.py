@@ -24,6 +24,7 @@ from slackwater.podmigration.lifecycle import (
     OldPod,
     Replacement,
     ReservationState,
+    StartAnswer,
     settle,
     start,
 )
@@ -106,6 +107,10 @@ def view_of(document: Mapping[str, Any]) -> MoveView:
         eviction=EvictionAnswer(document["eviction"]),
         replacement=Replacement(document["replacement"]),
         replacement_uid=document["replacement_uid"],
+        start=StartAnswer(document.get("start", StartAnswer.NONE)),
+        start_attempt=document.get("start_attempt", 0),
+        start_detail=document.get("start_detail", ""),
+        can_return=document.get("can_return", False),
     )
 
 

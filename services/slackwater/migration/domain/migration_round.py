@@ -30,12 +30,13 @@ from slackwater.migration.domain.stored_jobs import (
 from slackwater.model.records import record
 from slackwater.podmigration.batched import arbitrate
 from slackwater.podmigration.documents import ArbitrationRules, JobRequest
-from slackwater.podmigration.jobs import MigrationJob, MigrationReason, MigrationStep
+from slackwater.podmigration.jobs import MigrationJob, MigrationReason, MigrationStep, MoveOutcome
 from slackwater.podmigration.lifecycle import MoveView, settle, start
 from slackwater.podmigration.rate import LimiterBucket, LimiterScope
 from slackwater.podmigration.snapshot import MigrationSnapshot
 
 _NO_VIEW: Final = MoveView()
+_RUNS_AGAIN: Final = frozenset({MoveOutcome.MOVED, MoveOutcome.RETURNED})
 
 
 @record(frozen=True, slots=True)
@@ -123,9 +124,9 @@ def _settled(
         after = stored
         for following in settle(stored.job, view, now_s):
             job = _with_refusals(following, stored, ledger)
-            if job.step is not after.job.step:
+            if (job.step, job.start_attempt) != (after.job.step, after.job.start_attempt):
                 steps.append(JobStep(stored.name, after.job, job, view))
-            after = _with_job(after, job, now_s)
+            after = _with_times(_with_job(after, job, now_s), after, seen, now_s)
         jobs[stored.name] = after
         if after.job.replacement:
             claimed[after.job.replacement] = after.job.id
@@ -192,6 +193,18 @@ def _with_job(stored: StoredJob, job: MigrationJob, now_s: float) -> StoredJob:
     if job.step is MigrationStep.ENDED and ended_s is None:
         ended_s = now_s
     return replace(stored, job=job, evicting_s=evicting_s, ended_s=ended_s)
+
+
+def _with_times(after: StoredJob, before: StoredJob, seen: SeenCluster, now_s: float) -> StoredJob:
+    """With when the old pod was gone and the new one ready: when the server received it, or else now."""
+    step, gone_s, ready_s = after.job.step, after.gone_s, after.ready_s
+    if step is MigrationStep.REPLACING and gone_s is None:
+        said = seen.evictions.get(after.eviction_id)
+        gone_s = now_s if said is None or said.received_s is None else said.received_s
+    if step is MigrationStep.ENDED and gone_s is not None and after.job.outcome in _RUNS_AGAIN and ready_s is None:
+        started = seen.starts.get(before.start_id)
+        ready_s = now_s if started is None else started.received_s
+    return replace(after, gone_s=gone_s, ready_s=ready_s)
 
 
 def _released(ledger: MigrationLedger) -> MigrationLedger:

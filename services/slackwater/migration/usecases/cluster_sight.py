@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,8 +21,9 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.intents.controls import MIGRATION
 from slackwater.migration.domain.migration_round import RoundWorld
 from slackwater.migration.domain.node_rooms import placed_pod, rooms_of
-from slackwater.migration.domain.sightings import SeenCluster, seen_of
+from slackwater.migration.domain.sightings import SeenCluster, SeenStart, seen_of
 from slackwater.model.time import Clock
+from slackwater.model.workload_labels import offered_label
 from slackwater.reservations.placement import NodeRoom
 from slackwater.reservations.reservation import Reservation
 
@@ -41,11 +42,15 @@ WATCHED: Final[tuple[type[Payload], ...]] = (
 class ClusterSight:
     """Every replica follows the whole cluster, so that another one can decide at once."""
 
-    def __init__(self, clock: Clock, shares: Mapping[str, float]) -> None:
+    def __init__(self, clock: Clock, shares: Mapping[str, float], answered: Callable[[], None] = lambda: None) -> None:
+        """`answered` is called when the state of a start has changed."""
         self._clock = clock
+        self._answered = answered
         self._shares = shares
         self._fold = LiveFold(WATCHED)
         self._observed: dict[str, tuple[int, float]] = {}
+        self._starts: dict[str, Mapping[str, SeenStart]] = {}
+        """By node: what its agent said last of the starts of our document."""
 
     @property
     def is_known(self) -> bool:
@@ -60,25 +65,54 @@ class ClusterSight:
         """Fold an event."""
         data = event.data
         if isinstance(data, IntentObserved):
-            if data.writer == MIGRATION.name and self._observed.get(data.node, (0, 0.0))[0] != data.generation:
-                self._observed[data.node] = (data.generation, data.observed_at.timestamp())  # when it was first
+            if data.writer == MIGRATION.name:
+                self._note_observed(data)
             return
         self._fold.receive(event)
         if isinstance(data, NodeDeleted):
             self._observed.pop(data.node, None)
+            self._starts.pop(data.node, None)
+
+    def _note_observed(self, observed: IntentObserved) -> None:
+        if self._observed.get(observed.node, (0, 0.0))[0] != observed.generation:
+            self._observed[observed.node] = (observed.generation, observed.observed_at.timestamp())  # when it was first
+        before, now_s = self._starts.get(observed.node, {}), self._clock.now().timestamp()
+        starts = {}
+        for start in observed.starts:
+            known = before.get(start.id)
+            since_s = known.received_s if known is not None and known.state is start.state else now_s
+            starts[start.id] = SeenStart(start.state, start.pod_uid, start.detail, since_s)
+        self._starts[observed.node] = starts
+        if starts != before:
+            self._answered()
 
     def world(
         self, uids: Collection[str], names: Collection[tuple[str, str]], workloads: Collection[str]
     ) -> RoundWorld:
         """Returns what is seen now of these pods and workloads."""
         view = self._fold.fold.view(self._clock.now())
-        seen = replace(seen_of(view, uids, names, workloads), observed=dict(self._observed))
+        starts = {id_: start for node in self._starts.values() for id_, start in node.items()}
+        seen = replace(
+            seen_of(view, uids, names, workloads), observed=dict(self._observed), starts=starts, offers=_Offers(view)
+        )
         pods = _PodsOnNodes(view, seen)
 
         def rooms(reservations: Sequence[Reservation], lower_yield: bool) -> Sequence[NodeRoom]:
             return rooms_of(view, seen.fresh, reservations, self._shares, lower_yield=lower_yield)
 
         return RoundWorld(seen, rooms, pods, view.nodes.rows.keys())
+
+
+class _Offers:
+    """The digests of the workload files of nodes, from their labels."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._nodes = view.nodes
+
+    def __call__(self, node: str, workload: str) -> str:
+        row = self._nodes.rows.get(node)
+        facts = None if row is None else self._nodes.facts[row]
+        return "" if facts is None else facts.labels.get(offered_label(workload), "")
 
 
 class _PodsOnNodes:

@@ -60,7 +60,9 @@ class MovePods:
         meter: MigrationMeter,
         owned: Callable[[], Collection[int]],
         grace_seconds: float,
+        answered: asyncio.Event,
     ) -> None:
+        """`answered` is set for a round at once."""
         self._store = store
         self._sight = sight
         self._documents = documents
@@ -68,8 +70,15 @@ class MovePods:
         self._meter = meter
         self._owned = owned
         self._grace_s = grace_seconds
+        self._answered = answered
         self._ledger: MigrationLedger | None = None
         self._turn = asyncio.Lock()
+
+    def note_eviction(self, eviction: str) -> None:
+        """An eviction is answered: what nothing else replaces is started without waiting for the next round."""
+        live = [] if self._ledger is None else self._ledger.live()
+        if any(stored.job.starts_replacement and stored.eviction_id == eviction for stored in live):
+            self._answered.set()
 
     def is_mine(self) -> bool:
         """Whether this replica decides."""
@@ -147,7 +156,8 @@ class MovePods:
                 jobs[name] = replace(jobs[name], decision=record.id)
         events: list[Event[Any]] = [decision_event(record, None, SERVICE) for record in records]
         for declared in result.declared:
-            held = replace(declared, jobs=tuple(jobs[stored.name] for stored in declared.jobs))
+            evicting = tuple(jobs[stored.name] for stored in declared.jobs)
+            held = replace(declared, jobs=evicting, starts=tuple(jobs[stored.name] for stored in declared.starts))
             events.append(intent_event(held, self._grace_s, now))
         if result.leave is not None:
             events.append(event_of(_leave_request(result.leave, now), source=SERVICE, time=now))
@@ -161,7 +171,8 @@ class MovePods:
         for step in result.steps:
             self._meter.stepped(step.after.step.value)
             if step.after.outcome is not None:
-                self._meter.ended(step.after.outcome.value, now.timestamp() - step.after.submitted_s)
+                downtime_s = result.ledger.jobs[step.name].downtime_s
+                self._meter.ended(step.after.outcome.value, now.timestamp() - step.after.submitted_s, downtime_s)
 
     def _show(self, ledger: MigrationLedger) -> None:
         waiting: dict[str, int] = {}
