@@ -22,6 +22,7 @@ CONSUMES = (
 )
 PUBLISHES = (
     "migration.changed",
+    "node.reserved",
     "decision.recorded",
     "intent.declared",
     "reclaim.requested",

@@ -22,6 +22,7 @@ from slackwater.intents.controls import MIGRATION
 from slackwater.migration.domain.migration_round import RoundWorld
 from slackwater.migration.domain.node_rooms import placed_pod, rooms_of
 from slackwater.migration.domain.sightings import SeenCluster, seen_of
+from slackwater.migration.usecases.reserved_rooms import taken_off
 from slackwater.model.time import Clock
 from slackwater.reservations.placement import NodeRoom
 from slackwater.reservations.reservation import Reservation
@@ -46,6 +47,8 @@ class ClusterSight:
         self._shares = shares
         self._fold = LiveFold(WATCHED)
         self._observed: dict[str, tuple[int, float]] = {}
+        self._taken_off: dict[str, Mapping[str, int]] = {}
+        """By node, what reservations took off its last offers; nodes without such are left out."""
 
     @property
     def is_known(self) -> bool:
@@ -63,9 +66,14 @@ class ClusterSight:
             if data.writer == MIGRATION.name and self._observed.get(data.node, (0, 0.0))[0] != data.generation:
                 self._observed[data.node] = (data.generation, data.observed_at.timestamp())  # when it was first
             return
-        self._fold.receive(event)
+        is_new = self._fold.receive(event)
         if isinstance(data, NodeDeleted):
             self._observed.pop(data.node, None)
+            self._taken_off.pop(data.node, None)
+        elif isinstance(data, ResourcesOffered) and is_new:
+            self._taken_off.pop(data.node, None)
+            if taken := taken_off(data):
+                self._taken_off[data.node] = taken
 
     def world(
         self, uids: Collection[str], names: Collection[tuple[str, str]], workloads: Collection[str]
@@ -76,7 +84,9 @@ class ClusterSight:
         pods = _PodsOnNodes(view, seen)
 
         def rooms(reservations: Sequence[Reservation], lower_yield: bool) -> Sequence[NodeRoom]:
-            return rooms_of(view, seen.fresh, reservations, self._shares, lower_yield=lower_yield)
+            return rooms_of(
+                view, seen.fresh, reservations, self._shares, lower_yield=lower_yield, taken_off=self._taken_off
+            )
 
         return RoundWorld(seen, rooms, pods, view.nodes.rows.keys())
 

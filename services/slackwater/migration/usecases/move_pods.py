@@ -28,6 +28,7 @@ from slackwater.migration.ports import MigrationMeter, MigrationStore
 from slackwater.migration.usecases.cluster_sight import ClusterSight
 from slackwater.migration.usecases.eviction_intents import intent_event
 from slackwater.migration.usecases.job_records import SERVICE, admission_record, job_event, shown_state, step_record
+from slackwater.migration.usecases.reserved_rooms import reserved_events
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
 from slackwater.podmigration.documents import ArbitrationRules, JobRequest
@@ -151,6 +152,7 @@ class MovePods:
             events.append(intent_event(held, self._grace_s, now))
         if result.leave is not None:
             events.append(event_of(_leave_request(result.leave, now), source=SERVICE, time=now))
+        events += reserved_events(before, result.ledger, now)
         for name, stored in jobs.items():
             earlier = before.jobs.get(name)
             if earlier is None or shown_state(earlier) != shown_state(stored):
