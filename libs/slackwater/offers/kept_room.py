@@ -1,8 +1,9 @@
 """Room on a node that reservations keep for pods to come, as offers count it.
 
-Of prod and mid it counts as a pod that is not measured yet: its whole request, so that batch gets less. Of mid and batch
-it also comes off the published offer of its own tier. It comes off behind the gate, because it is exact and known: it
-takes effect at once, and gives its amount back at once when its pod is bound, whose request then counts in its place.
+Of prod and mid it counts as a pod that is not measured yet: its whole request, so that batch gets less. Of mid and
+batch it also comes off the published offer of its own tier. It comes off behind the gate, because it is exact and
+known: it takes effect at once, and gives its amount back at once when its pod is bound, whose request then counts in
+its place.
 """
 
 from __future__ import annotations

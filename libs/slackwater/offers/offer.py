@@ -1,4 +1,7 @@
-"""The whole decision of one resource: compute, age, gate, take off reservations. Its terms add up, and it can be repeated from JSON."""
+"""The whole decision of one resource: compute, age, gate, take off what is reserved.
+
+Its terms add up, and it can be repeated from JSON.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ FUNCTION = "slackwater.offers.offer:decide"
 
 @record(frozen=True, slots=True)
 class Decided:
-    """The value in force, its terms, and the gate afterwards. `taken` is what reservations took off the gate's value."""
+    """The value in force, its terms, and the gate afterwards. `taken`: what reservations took off the gate's value."""
 
     value: int
     terms: tuple[Term, ...]

@@ -7,8 +7,9 @@ By the policy `usage` a pod is counted with
   the morning, and prediction alone ignores current usage;
 * the larger of current p95 and its request, if the model is cold or missing: its peak is unknown, so nothing of its
   request is lent (`cold_start_holds_request` off: usage alone, as in the peer);
-* its request, if it was not measured, or is a reservation for a pod to come; a newly bound pod, measured or not, with a share of its request (or its usage, if
-  larger) that grows with time, so that the offer falls in steps that batch can follow;
+* its request, if it was not measured, or is a reservation for a pod to come; a newly bound pod, measured or not, with a
+  share of its request (or its usage, if larger) that grows with time, so that the offer falls in steps that batch can
+  follow;
 * its usage alone, if it is measured but not listed as a pod of the node.
 
 By the policy `request` it is counted with its request, by `maxUsageRequest` with the larger of both. A predicted peak

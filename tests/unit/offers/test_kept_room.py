@@ -44,7 +44,10 @@ def reserved(snapshot: NodeSnapshot, kept: list[KeptRoom]) -> NodeSnapshot:
 
 @settings(max_examples=30)
 @given(
-    snapshot=snapshots, strategy=strategies, four=st.tuples(gates, gates, gates, gates), kept=st.lists(rooms, max_size=4)
+    snapshot=snapshots,
+    strategy=strategies,
+    four=st.tuples(gates, gates, gates, gates),
+    kept=st.lists(rooms, max_size=4),
 )
 def test_what_is_kept_comes_off_once_and_records_of_it_replay(
     snapshot: NodeSnapshot, strategy: Strategy, four: tuple[object, ...], kept: list[KeptRoom]
@@ -109,7 +112,8 @@ def test_one_whose_publisher_is_silent_ends_with_its_own_expiry(kept: list[KeptR
     state, strategy = with_kept_room(described, tuple(kept), 1, source), Strategy()
     holding = [room for room in kept if room.expires_s is None or room.expires_s > at.timestamp()]
     seen, plain = snapshot_of(state, strategy, at), snapshot_of(described, strategy, at)
-    assert plain is not None and seen == reserved(plain, holding)
+    assert plain is not None
+    assert seen == reserved(plain, holding)
     ends = [room.expires_s for room in holding if room.expires_s is not None]
     assert due_at_of(state, strategy, at) == int(min([*ends, due_at_of(described, strategy, at)]))
 

@@ -28,7 +28,7 @@ def _number(path: str) -> str:
 
 def _offer(published: str, taken: str) -> str:
     """Returns SQL for an offer in force: the gate's value without what reservations take off."""
-    return f'coalesce({_number("{" + published + "}")}, 0) - coalesce({_number("{" + taken + "}")}, 0)'
+    return f"coalesce({_number('{' + published + '}')}, 0) - coalesce({_number('{' + taken + '}')}, 0)"
 
 
 _TOTALS = text(f"""

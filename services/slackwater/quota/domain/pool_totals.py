@@ -17,7 +17,8 @@ from slackwater.model.records import record
 @record(frozen=True, slots=True)
 class TreeTotals:
     """`total` is what the tree may give out; nodes that are cordoned or lost do not count, and what pods of the system
-    itself request there and what is `reserved` there for pods to come is taken off."""
+    itself request there is taken off. `reserved` is what is kept there for pods to come: it counts as used, in no
+    quota."""
 
     total: Amounts
     nodes: int
@@ -28,20 +29,19 @@ class TreeTotals:
 
 @record(frozen=True, slots=True)
 class NodeKept:
-    """What reservations keep on one node by resource, and what of it the node's offers are already without."""
+    """What reservations keep on one node, and what its offers are already without because of them; by resource."""
 
     held: Amounts
     offered_without: Amounts = field(default_factory=dict)
 
-    def split(self, resource: str, offered: int) -> tuple[int, int]:
-        """Returns what is kept of a resource, and the part of it that still has to come off `offered`.
+    def of(self, resource: str, offered: int) -> tuple[int, int]:
+        """Returns what is kept of a resource, and what the node has with it.
 
         The two events come one after the other: of both the larger counts, so that nothing is given out twice between
         them. What a node does not have is not taken off those of others.
         """
-        without = self.offered_without.get(resource, 0)
-        whole = min(max(self.held.get(resource, 0), without), offered + without)
-        return whole, whole - without
+        whole = offered + self.offered_without.get(resource, 0)
+        return min(max(self.held.get(resource, 0), whole - offered), whole), whole
 
 
 def totals_of(
@@ -102,14 +102,14 @@ def _totals(
         for place, (resource, amount) in enumerate(zip(("cpu", "memory"), _sum(column, usable), strict=True)):
             name = f"{prefix}{resource}"
             if not pool.resources or name in pool.resources:
-                parts = [
-                    reserved[node].split(name, int(column.value[row, place]) if column.known[row, place] else 0)
-                    for node, row in rows.items()
-                ]
-                if total := sum(whole for whole, _ in parts):
-                    held[name] = total
-                left = amount - kept.get(name, 0) - sum(beyond for _, beyond in parts)
-                amounts[name] = max(left, 0) * pool.percent // 100
+                whole = amount
+                for node, row in rows.items():
+                    offered = int(column.value[row, place]) if column.known[row, place] else 0
+                    taken, with_taken = reserved[node].of(name, offered)
+                    whole += with_taken - offered
+                    held[name] = held.get(name, 0) + taken
+                amounts[name] = max(whole - kept.get(name, 0), 0) * pool.percent // 100
+    held = {name: amount for name, amount in held.items() if amount > 0}
     return TreeTotals(amounts, int(mine.sum()), int((mine & ~usable).sum()), kept, held)
 
 
