@@ -58,7 +58,8 @@ def after_plan(
         jobs[name] = replace(stored, job=refuse(stored.job, REFUSED), hold=None)
     for name, held in plan.holds.items():
         stored = jobs[name]
-        jobs[name] = replace(stored, job=hold(stored.job, held), hold=held)
+        if stored.hold != held:
+            jobs[name] = replace(stored, job=hold(stored.job, held), hold=held)
     state = replace(
         ledger.state,
         round_s=now_s,

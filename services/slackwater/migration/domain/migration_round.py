@@ -154,7 +154,7 @@ def _arbitrated(
         after = jobs[stored.name]
         if after.job.step is not stored.job.step:
             steps.append(JobStep(stored.name, stored.job, after.job, _NO_VIEW, by_round=True))
-        changed[stored.name] = _with_job(after, after.job, now_s)
+            changed[stored.name] = _with_job(after, after.job, now_s)
     held = [stored.name for stored in waiting if is_held_by_other(stored, jobs[stored.name])]
     state = replace(state, buckets=_recent(state, rules, now_s))
     return MigrationLedger(state, {**jobs, **changed}, ledger.reservations), snapshot, held
