@@ -117,7 +117,13 @@ def admission_arguments(snapshot: MigrationSnapshot, now_s: float, job: str) -> 
 def snapshot_document(snapshot: MigrationSnapshot) -> dict[str, Any]:
     """Returns a snapshot as JSON. Nothing here knows disruption budgets yet, so it holds none."""
     limits = snapshot.limits
+    plugins: dict[str, Any] = {}
+    if snapshot.ranked is not None:
+        plugins["ranked"] = list(snapshot.ranked)
+    if snapshot.held:
+        plugins["held"] = dict(snapshot.held)
     return {
+        **plugins,
         "waiting": [asdict(job) for job in snapshot.waiting],
         "active": [asdict(job) for job in snapshot.active],
         "workloads": {
@@ -160,6 +166,8 @@ def snapshot_of_document(document: Mapping[str, Any]) -> MigrationSnapshot:
         limits=MigrationLimits(**limits),
         args=ArbitrationArgs(**document["args"]),
         queued=document["queued"],
+        ranked=document.get("ranked"),
+        held=document.get("held", {}),
         buckets={
             (LimiterScope(scope), name): LimiterBucket(tokens, at_s)
             for scope, name, tokens, at_s in document["buckets"]

@@ -28,6 +28,7 @@ from slackwater.migration.domain.stored_jobs import (
     StoredJob,
 )
 from slackwater.model.records import record
+from slackwater.podmigration.arbitration_plugins import with_plugins
 from slackwater.podmigration.batched import arbitrate
 from slackwater.podmigration.documents import ArbitrationRules, JobRequest
 from slackwater.podmigration.jobs import MigrationJob, MigrationReason, MigrationStep
@@ -146,7 +147,7 @@ def _arbitrated(
     waiting = [stored for stored in ledger.live() if stored.job.step is MigrationStep.WAITING]
     if not waiting or not is_due(ledger.state, rules.args.interval_s, now_s):
         return ledger, None, ()
-    snapshot = snapshot_of(ledger, seen, rules)
+    snapshot = with_plugins(snapshot_of(ledger, seen, rules), now_s, rules.sort_fns, rules.group_filters)
     plan = arbitrate(snapshot, now_s)
     state, jobs = after_plan(ledger, plan, now_s)
     changed = {}
