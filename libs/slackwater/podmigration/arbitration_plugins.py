@@ -22,7 +22,7 @@ FILTER_POINT: Final = "slackwater.arbitrate.filter"
 MOST_TEXT: Final = 400
 
 SortPlugin = Callable[[Sequence[WaitingJob], MigrationSnapshot, float], Sequence[WaitingJob]]
-"""A SortFn: the waiting jobs in another order, from the snapshot and the time. Jobs that are equal to it keep theirs."""
+"""A SortFn: the waiting jobs in another order, from the snapshot and the time. Equal jobs keep theirs."""
 FilterPlugin = Callable[[Sequence[WaitingJob], MigrationSnapshot, float], Mapping[str, str]]
 """A GroupFilterFn: of the waiting jobs in rank order those that it holds, by id, each with the reason."""
 
@@ -155,7 +155,7 @@ def _ranked(
     for name in reversed(sorts):
         try:
             found = [job.id for job in _loaded(SORT_POINT, name, SORTS)(ordered, snapshot, now_s)]
-        except Exception as error:  # of another distribution
+        except Exception as error:  # noqa: BLE001 - of another distribution: the record names it
             problems.append(one_line(f"sort {name} failed: {type(error).__name__}: {error}"))
             continue
         if len(found) != len(jobs) or set(found) != jobs.keys():
@@ -169,7 +169,7 @@ def _held(name: str, ranked: Sequence[WaitingJob], snapshot: MigrationSnapshot, 
     try:
         found = _loaded(FILTER_POINT, name, {})(ranked, snapshot, now_s)
         return {str(job): str(reason) for job, reason in found.items()}
-    except Exception as error:  # of another distribution
+    except Exception as error:  # noqa: BLE001 - of another distribution: every job that it holds says it
         return dict.fromkeys((job.id for job in ranked), f"failed: {type(error).__name__}: {error}")
 
 

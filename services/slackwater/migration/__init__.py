@@ -19,6 +19,7 @@ CONSUMES = (
     "eviction.completed",
     "reclaim.answered",
     "move.proposed",
+    "disruption_budget.changed",
 )
 PUBLISHES = (
     "migration.changed",

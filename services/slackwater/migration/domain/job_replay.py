@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from slackwater.model.tiers import QoSClass
 from slackwater.podmigration.arbitration import arbitrate_plainly
+from slackwater.podmigration.budgets import DisruptionBudget
 from slackwater.podmigration.jobs import (
     ConditionState,
     MigrationCondition,
@@ -115,15 +116,17 @@ def admission_arguments(snapshot: MigrationSnapshot, now_s: float, job: str) -> 
 
 
 def snapshot_document(snapshot: MigrationSnapshot) -> dict[str, Any]:
-    """Returns a snapshot as JSON. Nothing here knows disruption budgets yet, so it holds none."""
+    """Returns a snapshot as JSON; what most rounds do not have only where it is there."""
     limits = snapshot.limits
-    plugins: dict[str, Any] = {}
+    some: dict[str, Any] = {}
     if snapshot.ranked is not None:
-        plugins["ranked"] = list(snapshot.ranked)
+        some["ranked"] = list(snapshot.ranked)
     if snapshot.held:
-        plugins["held"] = dict(snapshot.held)
+        some["held"] = dict(snapshot.held)
+    if snapshot.budgets:
+        some["budgets"] = [asdict(budget) for _, budget in sorted(snapshot.budgets.items())]
     return {
-        **plugins,
+        **some,
         "waiting": [asdict(job) for job in snapshot.waiting],
         "active": [asdict(job) for job in snapshot.active],
         "workloads": {
@@ -168,6 +171,7 @@ def snapshot_of_document(document: Mapping[str, Any]) -> MigrationSnapshot:
         queued=document["queued"],
         ranked=document.get("ranked"),
         held=document.get("held", {}),
+        budgets={budget["name"]: DisruptionBudget(**budget) for budget in document.get("budgets", ())},
         buckets={
             (LimiterScope(scope), name): LimiterBucket(tokens, at_s)
             for scope, name, tokens, at_s in document["buckets"]

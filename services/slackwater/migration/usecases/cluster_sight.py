@@ -9,6 +9,7 @@ from typing import Any, Final
 from slackwater.cluster.live_fold import LiveFold
 from slackwater.cluster.view import ClusterView
 from slackwater.descheduling.placement import PlacedPod
+from slackwater.events.disruption_budget_changed import DisruptionBudgetChanged
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_deleted import NodeDeleted
@@ -22,6 +23,7 @@ from slackwater.intents.controls import MIGRATION
 from slackwater.migration.domain.migration_round import RoundWorld
 from slackwater.migration.domain.node_rooms import placed_pod, rooms_of
 from slackwater.migration.domain.sightings import SeenCluster, seen_of
+from slackwater.migration.usecases.budgets_read import BudgetsRead
 from slackwater.migration.usecases.reserved_rooms import taken_off
 from slackwater.model.time import Clock
 from slackwater.reservations.placement import NodeRoom
@@ -36,6 +38,7 @@ WATCHED: Final[tuple[type[Payload], ...]] = (
     UsageReported,
     IntentObserved,
     NodeDeleted,
+    DisruptionBudgetChanged,
 )
 
 
@@ -47,6 +50,7 @@ class ClusterSight:
         self._shares = shares
         self._fold = LiveFold(WATCHED)
         self._observed: dict[str, tuple[int, float]] = {}
+        self._budgets = BudgetsRead()
         self._taken_off: dict[str, Mapping[str, int]] = {}
         """By node, what reservations took off its last offers; nodes without such are left out."""
 
@@ -66,6 +70,9 @@ class ClusterSight:
             if data.writer == MIGRATION.name and self._observed.get(data.node, (0, 0.0))[0] != data.generation:
                 self._observed[data.node] = (data.generation, data.observed_at.timestamp())  # when it was first
             return
+        if isinstance(data, DisruptionBudgetChanged):
+            self._budgets.receive(data)
+            return
         is_new = self._fold.receive(event)
         if isinstance(data, NodeDeleted):
             self._observed.pop(data.node, None)
@@ -80,7 +87,8 @@ class ClusterSight:
     ) -> RoundWorld:
         """Returns what is seen now of these pods and workloads."""
         view = self._fold.fold.view(self._clock.now())
-        seen = replace(seen_of(view, uids, names, workloads), observed=dict(self._observed))
+        found = seen_of(view, uids, names, workloads)
+        seen = replace(found, observed=dict(self._observed), budgets=self._budgets.by_namespace)
         pods = _PodsOnNodes(view, seen)
 
         def rooms(reservations: Sequence[Reservation], lower_yield: bool) -> Sequence[NodeRoom]:

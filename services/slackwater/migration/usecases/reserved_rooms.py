@@ -14,6 +14,7 @@ from slackwater.migration.usecases.job_records import SERVICE
 from slackwater.model.bounds import LATEST, MOST_CPU_MILLI, MOST_MEMORY_BYTES
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier, default_qos
+from slackwater.podmigration.jobs import MigrationStep
 
 BEYOND_DEADLINE_S: Final = 600.0
 """A move ends within this time of its deadline: what became of its pod is confirmed first. Until then its reservation
@@ -29,7 +30,7 @@ RoomsByNode = Mapping[str, tuple[ReservedRoom, ...]]
 def reserved_events(before: MigrationLedger, after: MigrationLedger, now: datetime) -> Sequence[Event[Any]]:
     """Returns an event for each node on which something else is kept than before; without rooms where all of it was
     released. `before` is the ledger that is stored: its generation rises by one with this change."""
-    if before.reservations == after.reservations:
+    if not before.reservations and not after.reservations:
         return ()
     was, now_kept = rooms_by_node(before), rooms_by_node(after)
     generation = before.state.generation + 1
@@ -48,9 +49,18 @@ def rooms_by_node(ledger: MigrationLedger) -> RoomsByNode:
     """Returns what is kept on every node that keeps something, in the order of the names of reservations."""
     found: dict[str, list[ReservedRoom]] = {}
     for _, stored in sorted(ledger.reservations.items()):
+        if is_opened(stored, ledger):
+            continue
         if rooms := list(_rooms(stored, _expires_s(stored, ledger))):
             found.setdefault(stored.reservation.placed_on, []).extend(rooms)
     return {node: (*rooms[:MOST_NAMED], *_merged(rooms[MOST_NAMED:])) for node, rooms in found.items()}
+
+
+def is_opened(stored: StoredReservation, ledger: MigrationLedger) -> bool:
+    """Whether a move's room is open to its replacement: its pod is gone, and a scheduler that reads offers must see
+    room for the new one."""
+    job = ledger.jobs.get(stored.job)
+    return job is not None and job.job.step is MigrationStep.REPLACING
 
 
 def taken_off(offered: ResourcesOffered) -> dict[str, int]:
