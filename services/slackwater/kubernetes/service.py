@@ -280,7 +280,6 @@ class KubernetesService(ReplicatedService):
         )
         ensured = EnsuranceParts(settings, replica, server, inventory, evicting, cordoning)
         self.evictions, self.cordons = evictions, cordons = ensured.evictions, ensured.cordons
-        budgets = PublishBudgets(inventory, owned, replica.bus.publish, clock)
         self.parts = parts = ResourceParts(settings, replica, server, inventory, meter, documents, versions)
 
         def partitions_changed() -> None:
@@ -299,12 +298,7 @@ class KubernetesService(ReplicatedService):
                 "status": status,
                 "cordons": cordons,
                 "evictions": evictions,
-                "published budgets": BusWatch(
-                    replica.bus, DisruptionBudgetChanged, budgets.receive, caught_up=budgets.caught_up
-                ),
-                "budgets": Repeat(
-                    work=budgets, clock=clock, seconds=BUDGET_SECONDS, missed="moves see older disruption budgets"
-                ),
+                **budget_loops(replica, inventory),
                 "counts": counts(meter, inventory, server, clock),
             },
             checks=lambda: [
@@ -349,6 +343,19 @@ def build(settings: KubernetesSettings, platform: Platform) -> KubernetesService
             await documents.close()
 
     return KubernetesService(settings, platform, server, server.connect, close, documents)
+
+
+def budget_loops(replica: Replica, inventory: Inventory) -> dict[str, Loop]:
+    """What publishes disruption budgets: the last values that were published, and the comparison with the copy."""
+    clock = replica.clock
+    budgets = PublishBudgets(inventory, replica.partitions.working, replica.bus.publish, clock)
+    missed = "moves see older disruption budgets"
+    return {
+        "published budgets": BusWatch(
+            replica.bus, DisruptionBudgetChanged, budgets.receive, caught_up=budgets.caught_up
+        ),
+        "budgets": Repeat(work=budgets, clock=clock, seconds=BUDGET_SECONDS, missed=missed),
+    }
 
 
 def bus_watches(bus: Bus, offers: OffersRead, intents: IntentsRead, cordons: WriteCordons) -> dict[str, Loop]:
