@@ -28,7 +28,7 @@ from slackwater.migration.ports import MigrationMeter, MigrationStore
 from slackwater.migration.usecases.cluster_sight import ClusterSight
 from slackwater.migration.usecases.eviction_intents import intent_event
 from slackwater.migration.usecases.job_records import SERVICE, admission_record, job_event, shown_state, step_record
-from slackwater.migration.usecases.reserved_rooms import reserved_events
+from slackwater.migration.usecases.reserved_rooms import ReservedNews
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
 from slackwater.podmigration.documents import ArbitrationRules, JobRequest
@@ -70,6 +70,7 @@ class MovePods:
         self._owned = owned
         self._grace_s = grace_seconds
         self._ledger: MigrationLedger | None = None
+        self._reserved = ReservedNews()
         self._turn = asyncio.Lock()
 
     def is_mine(self) -> bool:
@@ -81,14 +82,14 @@ class MovePods:
         what is kept."""
         async with self._turn:
             if not self.is_mine():
-                self._ledger = None
+                self._ledger, self._reserved = None, ReservedNews()
                 return
             if not self._sight.is_known:
                 return
             try:
                 await self._round()
             except BaseException:
-                self._ledger = None
+                self._ledger, self._reserved = None, ReservedNews()
                 raise
 
     async def _round(self) -> None:
@@ -96,19 +97,21 @@ class MovePods:
         self._ledger = ledger
         kept = await self._store.asks()
         asks = with_kept(self._documents.now(ledger), kept, ledger)
-        if not kept and not has_work(ledger, asks):
+        now = self._clock.now()
+        if not kept and not has_work(ledger, asks) and not self._reserved.is_due(now.timestamp()):
             self._show(ledger)
             return
-        now = self._clock.now()
         uids, workloads = wanted_of(ledger.jobs.values())
         names = _names(asks, ledger)
         world = self._sight.world(uids | {request.pod_uid for request in asks.jobs.values()}, names, workloads)
         world = replace(world, seen=await self._with_answers(world.seen, ledger))
         result = migration_round(ledger, asks, world, self._documents.rules(), self._grace_s, now.timestamp())
         done = taken(kept, result.ledger, asks, now.timestamp())
-        if result.ledger == ledger and not done:
+        reserved = self._reserved.events(ledger, result.ledger, now)
+        if result.ledger == ledger and not done and not reserved:
             return
         after, events = self._published(ledger, result, now)
+        events += reserved
         self._ledger = await self._store.commit(ledger, after, events, done)
         self._note(result, now)
         self._show(self._ledger)
@@ -152,7 +155,6 @@ class MovePods:
             events.append(intent_event(held, self._grace_s, now))
         if result.leave is not None:
             events.append(event_of(_leave_request(result.leave, now), source=SERVICE, time=now))
-        events += reserved_events(before, result.ledger, now)
         for name, stored in jobs.items():
             earlier = before.jobs.get(name)
             if earlier is None or shown_state(earlier) != shown_state(stored):

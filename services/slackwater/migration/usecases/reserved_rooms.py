@@ -21,28 +21,55 @@ BEYOND_DEADLINE_S: Final = 600.0
 counts, also if this service falls silent."""
 _PREFIXES: Final = {Tier.PROD: "", Tier.MID: "mid-", Tier.BATCH: "batch-"}
 
+REPEAT_S: Final = 60.0
+RELEASES_REPEATED_S: Final = 300.0
 MOST_NAMED: Final = 1000
 """Reservations of one node that are named in its event; what further ones keep is one sum by tier."""
 
 RoomsByNode = Mapping[str, tuple[ReservedRoom, ...]]
 
 
-def reserved_events(before: MigrationLedger, after: MigrationLedger, now: datetime) -> Sequence[Event[Any]]:
-    """Returns an event for each node on which something else is kept than before; without rooms where all of it was
-    released. `before` is the ledger that is stored: its generation rises by one with this change."""
-    if not before.reservations and not after.reservations:
-        return ()
-    was, now_kept = rooms_by_node(before), rooms_by_node(after)
-    generation = before.state.generation + 1
-    return [
-        event_of(
-            NodeReserved(node=node, generation=generation, rooms=now_kept.get(node, ()), reserved_at=now),
-            source=SERVICE,
-            time=now,
-        )
-        for node in sorted(was.keys() | now_kept.keys())
-        if was.get(node, ()) != now_kept.get(node, ())
-    ]
+class ReservedNews:
+    """The events about what is kept. All are repeated every minute, because a broker that loses power forgets messages
+    that it has confirmed: consumers would count what was released, or sell what is kept, until the next change."""
+
+    def __init__(self) -> None:
+        self._published_s: dict[str, float] = {}
+        self._repeated_until_s: dict[str, float] = {}
+        """By node that keeps nothing any more."""
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether a release is to be repeated, even if there is nothing else to do."""
+        return any(self._is_due(node, now_s) for node, until_s in self._repeated_until_s.items() if now_s < until_s)
+
+    def events(self, before: MigrationLedger, after: MigrationLedger, now: datetime) -> Sequence[Event[Any]]:
+        """Returns an event for each node on which something else is kept than before, and for each that was published
+        long ago; without rooms where all of it was released. `before` is the ledger that is stored: its generation
+        rises by one with this change."""
+        now_s = now.timestamp()
+        was, kept = (rooms_by_node(each) if each.reservations else {} for each in (before, after))
+        for node in was.keys() - kept.keys():
+            self._repeated_until_s[node] = now_s + RELEASES_REPEATED_S
+        self._repeated_until_s = {
+            node: until_s for node, until_s in self._repeated_until_s.items() if now_s < until_s and node not in kept
+        }
+        nodes = {node for node in was.keys() | kept.keys() if was.get(node, ()) != kept.get(node, ())}
+        nodes |= {node for node in (*kept, *self._repeated_until_s) if self._is_due(node, now_s)}
+        self._published_s = {
+            node: now_s if node in nodes else self._published_s[node] for node in (*kept, *self._repeated_until_s)
+        }
+        generation = before.state.generation + 1
+        return [
+            event_of(
+                NodeReserved(node=node, generation=generation, rooms=kept.get(node, ()), reserved_at=now),
+                source=SERVICE,
+                time=now,
+            )
+            for node in sorted(nodes)
+        ]
+
+    def _is_due(self, node: str, now_s: float) -> bool:
+        return abs(now_s - self._published_s.get(node, 0.0)) >= REPEAT_S
 
 
 def rooms_by_node(ledger: MigrationLedger) -> RoomsByNode:
