@@ -18,6 +18,7 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedStart
 from slackwater.events.measures import PodUsage
 from slackwater.events.node_described import NodeDescribed
+from slackwater.events.resources_offered import OfferReserved, ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.intents.document import is_older
 from slackwater.migration.adapters.migration_rows import KeyedMigrationStore
@@ -127,6 +128,16 @@ class MoveScene:
             uid, uid, namespace, workload, tier, QoSClass.LS, 9000, Resources(cpu_milli, GIB), self.scene.clock.now(),
             labels,
         )  # fmt: skip
+
+    async def offer(self, node: str, batch_milli: int, reserved: int = 0) -> None:
+        """What colocation offers to batch there, without what is `reserved`."""
+        self._started += 1
+        offered = ResourcesOffered(
+            node=node, offered_at=self.scene.clock.now(), generation=self._started, batch=Resources(batch_milli, GIB),
+            degraded=None, decision_ids={},
+            reserved=OfferReserved(Resources(reserved, 0), Resources()) if reserved else None,
+        )  # fmt: skip
+        await self.publish(offered)
 
     async def turn(self, seconds: int = 1) -> None:
         """Lets agents obey and report, once a second."""

@@ -28,6 +28,7 @@ from slackwater.migration.domain.stored_jobs import (
     StoredJob,
 )
 from slackwater.model.records import record
+from slackwater.podmigration.arbitration_plugins import with_plugins
 from slackwater.podmigration.batched import arbitrate
 from slackwater.podmigration.documents import ArbitrationRules, JobRequest
 from slackwater.podmigration.jobs import MigrationJob, MigrationReason, MigrationStep, MoveOutcome
@@ -147,7 +148,7 @@ def _arbitrated(
     waiting = [stored for stored in ledger.live() if stored.job.step is MigrationStep.WAITING]
     if not waiting or not is_due(ledger.state, rules.args.interval_s, now_s):
         return ledger, None, ()
-    snapshot = snapshot_of(ledger, seen, rules)
+    snapshot = with_plugins(snapshot_of(ledger, seen, rules), now_s, rules.sort_fns, rules.group_filters)
     plan = arbitrate(snapshot, now_s)
     state, jobs = after_plan(ledger, plan, now_s)
     changed = {}
@@ -155,7 +156,7 @@ def _arbitrated(
         after = jobs[stored.name]
         if after.job.step is not stored.job.step:
             steps.append(JobStep(stored.name, stored.job, after.job, _NO_VIEW, by_round=True))
-        changed[stored.name] = _with_job(after, after.job, now_s)
+            changed[stored.name] = _with_job(after, after.job, now_s)
     held = [stored.name for stored in waiting if is_held_by_other(stored, jobs[stored.name])]
     state = replace(state, buckets=_recent(state, rules, now_s))
     return MigrationLedger(state, {**jobs, **changed}, ledger.reservations), snapshot, held

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.cluster.view import NONE, ClusterView, LivenessCode, Source
+from slackwater.migration.domain.disruption_budgets import BudgetsByNamespace
 from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MovedPod, StoredJob
 from slackwater.model.pods import Pod
 from slackwater.model.records import record
@@ -68,6 +69,8 @@ class SeenCluster:
     """By id of the eviction."""
     leaves: Mapping[str, LeaveSaid] = field(default_factory=dict)
     """By id of the request."""
+    budgets: BudgetsByNamespace = field(default_factory=dict)
+    """Disruption budgets of the cluster."""
     observed: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     """By node: the generation of our document that its agent has carried out last, and when."""
     starts: Mapping[str, SeenStart] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from slackwater.cluster.live_fold import LiveFold
 from slackwater.cluster.view import ClusterView
 from slackwater.descheduling.placement import PlacedPod
+from slackwater.events.disruption_budget_changed import DisruptionBudgetChanged
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_deleted import NodeDeleted
@@ -22,6 +23,8 @@ from slackwater.intents.controls import MIGRATION
 from slackwater.migration.domain.migration_round import RoundWorld
 from slackwater.migration.domain.node_rooms import placed_pod, rooms_of
 from slackwater.migration.domain.sightings import SeenCluster, SeenStart, seen_of
+from slackwater.migration.usecases.budgets_read import BudgetsRead
+from slackwater.migration.usecases.reserved_rooms import taken_off
 from slackwater.model.time import Clock
 from slackwater.model.workload_labels import offered_label
 from slackwater.reservations.placement import NodeRoom
@@ -36,6 +39,7 @@ WATCHED: Final[tuple[type[Payload], ...]] = (
     UsageReported,
     IntentObserved,
     NodeDeleted,
+    DisruptionBudgetChanged,
 )
 
 
@@ -51,6 +55,9 @@ class ClusterSight:
         self._observed: dict[str, tuple[int, float]] = {}
         self._starts: dict[str, Mapping[str, SeenStart]] = {}
         """By node: what its agent said last of the starts of our document."""
+        self._budgets = BudgetsRead()
+        self._taken_off: dict[str, Mapping[str, int]] = {}
+        """By node, what reservations took off its last offers; nodes without such are left out."""
 
     @property
     def is_known(self) -> bool:
@@ -68,10 +75,18 @@ class ClusterSight:
             if data.writer == MIGRATION.name:
                 self._note_observed(data)
             return
-        self._fold.receive(event)
+        if isinstance(data, DisruptionBudgetChanged):
+            self._budgets.receive(data)
+            return
+        is_new = self._fold.receive(event)
         if isinstance(data, NodeDeleted):
             self._observed.pop(data.node, None)
             self._starts.pop(data.node, None)
+            self._taken_off.pop(data.node, None)
+        elif isinstance(data, ResourcesOffered) and is_new:
+            self._taken_off.pop(data.node, None)
+            if taken := taken_off(data):
+                self._taken_off[data.node] = taken
 
     def _note_observed(self, observed: IntentObserved) -> None:
         if self._observed.get(observed.node, (0, 0.0))[0] != observed.generation:
@@ -93,12 +108,18 @@ class ClusterSight:
         view = self._fold.fold.view(self._clock.now())
         starts = {id_: start for node in self._starts.values() for id_, start in node.items()}
         seen = replace(
-            seen_of(view, uids, names, workloads), observed=dict(self._observed), starts=starts, offers=_Offers(view)
+            seen_of(view, uids, names, workloads),
+            observed=dict(self._observed),
+            starts=starts,
+            offers=_Offers(view),
+            budgets=self._budgets.by_namespace,
         )
         pods = _PodsOnNodes(view, seen)
 
         def rooms(reservations: Sequence[Reservation], lower_yield: bool) -> Sequence[NodeRoom]:
-            return rooms_of(view, seen.fresh, reservations, self._shares, lower_yield=lower_yield)
+            return rooms_of(
+                view, seen.fresh, reservations, self._shares, lower_yield=lower_yield, taken_off=self._taken_off
+            )
 
         return RoundWorld(seen, rooms, pods, view.nodes.rows.keys())
 

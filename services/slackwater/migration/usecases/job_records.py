@@ -65,6 +65,7 @@ def admission_record(stored: StoredJob, snapshot: MigrationSnapshot, generation:
             _input("scope", hold.scope, "ledger"),
         ]
         inputs.append(_input("held since", datetime.fromtimestamp(hold.since_s, UTC).isoformat(), "ledger"))
+    inputs += [_input("ignored", problem, "plugin") for problem in snapshot.problems]
     workload = snapshot.workloads.get(stored.pod.workload)
     if workload is not None:
         inputs.append(_input("replicas", workload.replicas, "agents' reports"))

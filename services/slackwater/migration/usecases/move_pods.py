@@ -28,6 +28,7 @@ from slackwater.migration.ports import MigrationMeter, MigrationStore
 from slackwater.migration.usecases.cluster_sight import ClusterSight
 from slackwater.migration.usecases.eviction_intents import intent_event
 from slackwater.migration.usecases.job_records import SERVICE, admission_record, job_event, shown_state, step_record
+from slackwater.migration.usecases.reserved_rooms import ReservedNews
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
 from slackwater.podmigration.documents import ArbitrationRules, JobRequest
@@ -72,6 +73,7 @@ class MovePods:
         self._grace_s = grace_seconds
         self._answered = answered
         self._ledger: MigrationLedger | None = None
+        self._reserved = ReservedNews()
         self._turn = asyncio.Lock()
 
     def note_eviction(self, eviction: str) -> None:
@@ -89,14 +91,14 @@ class MovePods:
         what is kept."""
         async with self._turn:
             if not self.is_mine():
-                self._ledger = None
+                self._ledger, self._reserved = None, ReservedNews()
                 return
             if not self._sight.is_known:
                 return
             try:
                 await self._round()
             except BaseException:
-                self._ledger = None
+                self._ledger, self._reserved = None, ReservedNews()
                 raise
 
     async def _round(self) -> None:
@@ -104,19 +106,21 @@ class MovePods:
         self._ledger = ledger
         kept = await self._store.asks()
         asks = with_kept(self._documents.now(ledger), kept, ledger)
-        if not kept and not has_work(ledger, asks):
+        now = self._clock.now()
+        if not kept and not has_work(ledger, asks) and not self._reserved.is_due(now.timestamp()):
             self._show(ledger)
             return
-        now = self._clock.now()
         uids, workloads = wanted_of(ledger.jobs.values())
         names = _names(asks, ledger)
         world = self._sight.world(uids | {request.pod_uid for request in asks.jobs.values()}, names, workloads)
         world = replace(world, seen=await self._with_answers(world.seen, ledger))
         result = migration_round(ledger, asks, world, self._documents.rules(), self._grace_s, now.timestamp())
         done = taken(kept, result.ledger, asks, now.timestamp())
-        if result.ledger == ledger and not done:
+        reserved = self._reserved.events(ledger, result.ledger, now)
+        if result.ledger == ledger and not done and not reserved:
             return
         after, events = self._published(ledger, result, now)
+        events += reserved
         self._ledger = await self._store.commit(ledger, after, events, done)
         self._note(result, now)
         self._show(self._ledger)
