@@ -39,6 +39,7 @@ class MigrationService(ReplicatedService):
         jobs = replica.serve(POD_MIGRATION_JOB, MigrationJobHooks(store, clock))
         reservations = replica.serve(RESERVATION, ReservationHooks(store))
         args = replica.serve(ARBITRATION_ARGS, ArbitrationArgsHooks())
+        self.changes = {served.kind: served.changes() for served in (jobs, reservations, args)}
         shares = {"cpu": settings.cpu_headroom_share, "memory": settings.memory_headroom_share}
         self.sight = sight = ClusterSight(clock, shares)
         asked = AskedDocuments(jobs, reservations, args, clock)
