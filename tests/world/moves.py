@@ -117,7 +117,7 @@ def _changes(rng: Random, plan: Plan) -> Iterator[PlannedChange]:
     lasting = _profile(rng, lasting=True)
     for seconds in FINAL_SECONDS:
         at = plan.fault_seconds + seconds
-        yield PlannedChange(at, "put", "Autonomy", "default", {"mode": "evict", "evictionsPerHour": 10_000})
+        yield PlannedChange(at, "put", "Autonomy", "default", FREE)
         yield PlannedChange(at + 0.1, "put", "ArbitrationArgs", "default", OPEN)
         yield PlannedChange(at + 0.2, "delete", "DeschedulerProfile", "pack")
         yield PlannedChange(at + 0.3, "put", "DeschedulerProfile", "hot", lasting)
@@ -130,6 +130,7 @@ OPEN: Final[Spec] = {
     "maxMigratingPerNode": 4,
     "workloadLimiter": {"duration": "0s"},
 }
+FREE: Final[Spec] = {"nodePool": POOL, "mode": "evict", "evictionsPerHour": 10_000}
 PACKING: Final[Spec] = {
     "nodePool": POOL,
     "intervalSeconds": 5,
@@ -141,7 +142,7 @@ PACKING: Final[Spec] = {
 
 def _autonomy(rng: Random) -> Spec:
     mode = rng.choice(("evict", "evict", "evict", "evict", "throttle"))
-    return {"mode": mode, "evictionsPerHour": rng.choice((2, 4, 8, 100, 100))}
+    return {"nodePool": POOL, "mode": mode, "evictionsPerHour": rng.choice((2, 4, 8, 100, 100))}
 
 
 def _args(rng: Random) -> Spec:
