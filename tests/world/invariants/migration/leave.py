@@ -31,23 +31,23 @@ class MovesHaveLeave(Invariant):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._granted: dict[tuple[str, str], float] = {}
-        """By request and job, until when."""
+        self._granted: dict[tuple[str, str], set[float]] = {}
+        """By request and job, until when: of each answer, because a request may be delivered twice."""
 
     def on_step(self, step: Step) -> None:
         if step.kind is Kind.STORED:
             answered = payload_of(step, ReclaimAnswered)
             if answered is not None and answered.tree == MOVES_TREE:
                 for job in answered.granted:
-                    self._granted[answered.id, job] = answered.valid_until.timestamp()
+                    self._granted.setdefault((answered.id, job), set()).add(answered.valid_until.timestamp())
             return
         commit = move_commit_of(step)
         for before, after in () if commit is None else commit.jobs.values():
             begins = after is not None and after.job.step not in NOT_BEGUN and after.is_live
             if after is None or not begins or (before is not None and before.job.step not in NOT_BEGUN):
                 continue
-            until_s = self._granted.get((after.leave.request, after.job.id))
-            if until_s is None or after.leave.until_s != until_s:
+            granted = self._granted.get((after.leave.request, after.job.id), set())
+            if after.leave.until_s not in granted:
                 raise Violation(f"{after.job.id} begins; its leave {after.leave.request or 'none'} was not granted")
 
 
