@@ -149,7 +149,7 @@ class JobsSayWhatBecame(Invariant):
 
     def _check(self, stored: StoredJob) -> None:
         job = stored.job
-        if job.outcome in GONE and self._lives.runs(job.pod):
+        if job.node and job.outcome in GONE and self._lives.runs(job.pod):  # without one it was never seen
             raise Violation(f"{job.id} ended as {job.outcome}; {job.pod} runs")
         if job.outcome is MoveOutcome.OLD_POD_RUNS:
             self._check_ended(job.pod)
