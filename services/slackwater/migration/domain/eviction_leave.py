@@ -30,10 +30,11 @@ class LeaveAsked:
 
 
 def with_answer(stored: StoredJob, seen: SeenCluster) -> StoredJob:
-    """Returns a job with the answer to its last request; an answer is read once."""
+    """Returns a job with the answer to its last request; an answer is read once, by a job that still waits for it."""
     leave = stored.leave
     said = seen.leaves.get(leave.request)
-    if said is None or leave.until_s is not None or leave.because:
+    is_waiting = stored.job.step is MigrationStep.ADMITTED
+    if said is None or leave.until_s is not None or leave.because or not is_waiting:
         return stored
     if stored.job.id in said.granted:
         granted = replace(leave, until_s=said.until_s, because="", again_s=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import ClassVar, Final
 
@@ -53,21 +54,33 @@ class MovesHaveLeave(Invariant):
 
 class BudgetsHold(Invariant):
     """During the faults no more pods of a pool are evicted than the largest of its Autonomies allows in an hour, which
-    is longer than they last."""
+    is longer than they last. Without an Autonomy that is known to every replica before the first answer, the default
+    counts as well."""
 
     NAME = "budgets of pools hold"
-    KINDS: ClassVar = (Kind.POD_SIGNALLED, Kind.POD_ENDED)
+    KINDS: ClassVar = (Kind.APPLIED, Kind.STORED, Kind.POD_SIGNALLED, Kind.POD_ENDED)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._evicted: Counter[str] = Counter()
-        default = AutonomyPolicy().evictions_per_hour
+        self._default = default = AutonomyPolicy().evictions_per_hour
+        self._known_since = math.inf
+        self._is_answered = False
         until = world.plan.fault_seconds
         documents = [one for one in world.plan.changes if one.kind == "Autonomy" and one.at < until]
         amounts = [one.spec.get("evictionsPerHour", default) for one in documents]
         self._most = max(amounts, default=default)
 
     def on_step(self, step: Step) -> None:
+        if step.kind is Kind.APPLIED:
+            if step.value.planned.kind == "Autonomy" and step.value.is_done:
+                self._known_since = min(self._known_since, step.at)
+            return
+        if step.kind is Kind.STORED:
+            if not self._is_answered and payload_of(step, ReclaimAnswered) is not None:
+                self._is_answered = True
+                self._most = max(self._most, self._default if step.at < self._known_since + HEARD_SECONDS / 2 else 0)
+            return
         by = str(step.detail["by"])
         if step.at >= self.world.plan.fault_seconds or by == LOST:
             return
