@@ -62,7 +62,8 @@ def asks(stored: StoredJob, now_s: float) -> bool:
     if not leave.because:
         return abs(now_s - leave.asked_s) >= UNANSWERED_S
     again_s = leave.asked_s + AGAIN_S if leave.again_s is None else leave.again_s
-    return now_s >= min(again_s, leave.asked_s + CHANGED_S)
+    is_set_back = now_s < leave.asked_s  # asked by a clock that was ahead
+    return is_set_back or now_s >= min(again_s, leave.asked_s + CHANGED_S)
 
 
 def leave_asked(
