@@ -74,7 +74,9 @@ def prepare(*, runs: int = 1) -> None:
 
 
 def outcome_of(seed: int, options: argparse.Namespace, wanted: Wanted | None = None) -> Outcome:
-    return perform(draw(seed, nodes=options.nodes, seconds=options.seconds, quotas=options.quotas, moves=options.moves), wanted)
+    return perform(
+        draw(seed, nodes=options.nodes, seconds=options.seconds, quotas=options.quotas, moves=options.moves), wanted
+    )
 
 
 def checked_outcome_of(seed: int, options: argparse.Namespace) -> Outcome:

@@ -346,6 +346,8 @@ AGENT_RESTARTS = FaultKind("agent restarts again and again", agents, (10.0, 60.0
 """Each of its processes sends a report or two, or none."""
 RACK_POWER = FaultKind("power of a rack fails", agents, (0.5, 10.0), _rack_power_failure, _broker_up)
 """That of the broker and of one agent's process, whose disk stays as it is."""
+
+
 def _vanish_machine(world: World, fault: PlannedFault) -> None:
     world.crash(fault.target, restart_after=fault.seconds)
     world.machines[fault.target].vanish()

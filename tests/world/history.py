@@ -13,9 +13,9 @@ from tests.world.consoles import StreamReader, build_console, consoles
 from tests.world.eager_operators import EagerOperators
 from tests.world.faults import ROLLED, fault_kinds
 from tests.world.invariants import Invariant, Violation, invariants_of
+from tests.world.job_operators import JobOperators
 from tests.world.machine.fleet import draw_sizes
 from tests.world.machine.station import Station, settings_of
-from tests.world.job_operators import JobOperators
 from tests.world.machine_record import recorded
 from tests.world.move_fleet import MoveFleet
 from tests.world.plan import CONSOLE, Plan, PlannedChange, PlannedFault, agents, replicas
@@ -89,16 +89,19 @@ class History(World):
         if self.plan.scripted_nodes:
             self.add(FLEET, ScriptedFleet(self).run)
         if self.moved is not None:
-            self.add(FLEET, self.moved.run)
-            self.moved.compose(self.clock_of(FLEET).now())
-            for name, machine in self.machines.items():
-                self.add(name, machine.run)
+            self._compose_moves(self.moved)
         for name in consoles(self.plan):
             self.add(name, self.replica(CONSOLE))
         for reader in self.stream_readers:
             self.add(reader.name, reader.run)
         for station in self.stations.values():
             self.loop.create_task(station.workload.run())
+
+    def _compose_moves(self, fleet: MoveFleet) -> None:
+        self.add(FLEET, fleet.run)
+        fleet.compose(self.clock_of(FLEET).now())
+        for name, machine in self.machines.items():
+            self.add(name, machine.run)
 
     def _agent(self, name: str, number: int) -> Callable[[Process], Any]:
         node = f"node-{number:02d}"

@@ -60,7 +60,9 @@ class JobOperators:
             self._abort_proposal(place)
 
     def _spec(self) -> Mapping[str, Any]:
-        uid = self._rng.choice(sorted(self._fleet.hosted)[-12:] if self._rng.random() < 0.7 else sorted(self._running()))
+        uid = self._rng.choice(
+            sorted(self._fleet.hosted)[-12:] if self._rng.random() < 0.7 else sorted(self._running())
+        )
         pod = self._fleet.hosted[uid].pod
         by_name = {"namespace": pod.namespace, "name": pod.name}
         return {

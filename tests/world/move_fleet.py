@@ -126,7 +126,9 @@ class MoveFleet:
 
     def running(self, workload: str) -> list[str]:
         """The uids of the pods of a workload that run."""
-        return [uid for machine in self.machines.values() for uid, p in machine.pods.items() if p.pod.workload == workload]
+        return [
+            uid for machine in self.machines.values() for uid, p in machine.pods.items() if p.pod.workload == workload
+        ]
 
     def _on_stored(self, step: Step) -> None:
         changed = payload_of(step, MigrationChanged)
@@ -212,7 +214,9 @@ class MoveFleet:
             if at - since >= DELETED_SECONDS and NodeDescribed in node.events and self._rng.random() < 0.3:
                 node.events.clear()
                 node.changed.clear()
-                node.note(NodeDeleted(node=node.name, reason=DeletionReason.EXPIRED, deleted_by="ingestion", deleted_at=now))
+                node.note(
+                    NodeDeleted(node=node.name, reason=DeletionReason.EXPIRED, deleted_by="ingestion", deleted_at=now)
+                )
 
     def _join(self, machine: MoveMachine, node: ScriptedNode, now: datetime) -> None:
         is_first, node.generation = node.generation == 0, machine.boot

@@ -52,9 +52,7 @@ DRAWN_APART = (
 faults do not depend on them."""
 
 
-def draw(
-    seed: int, *, nodes: int = 10, seconds: float = 600.0, quotas: bool = False, moves: bool = False
-) -> Plan:
+def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0, quotas: bool = False, moves: bool = False) -> Plan:
     """Returns the plan of a seed. `nodes` and `seconds` are the largest sizes; `quotas`: a world of quotas alone,
     `moves`: one of moves alone."""
     plan = _whole(seed, nodes=nodes, seconds=seconds)

@@ -15,8 +15,8 @@ from typing import Any
 from tests.world.clocks import HostClock
 from tests.world.loop import sim_loop
 from tests.world.machine.station import Station
-from tests.world.network import Network, Server
 from tests.world.move_machines import MoveMachine
+from tests.world.network import Network, Server
 from tests.world.plan import (
     BROKER,
     CONSOLE,
@@ -236,7 +236,9 @@ class World:
 
     def queues(self) -> Mapping[str, int]:
         """What waits: by outbox, and by consumer of the services that run."""
-        waiting = {f"outbox of {name}": len(self.postgres.schemas[name].tables["outbox"].rows) for name in outboxes(self.plan)}
+        waiting = {
+            f"outbox of {name}": len(self.postgres.schemas[name].tables["outbox"].rows) for name in outboxes(self.plan)
+        }
         own = tuple(services_of(self.plan)) if self.plan.move_nodes else SERVICES
         for name, count in self.broker.waiting().items():
             if name.startswith(own) or (self.plan.consoles and name.startswith(CONSOLE)):

@@ -77,7 +77,9 @@ def test_what_started_before_a_refused_eviction_is_asked_for_again_is_no_replace
 
 
 def test_an_ended_move_is_kept_while_others_could_take_its_replacement() -> None:
-    moved = job("a", step=MigrationStep.ENDED, outcome=MoveOutcome.MOVED, phase=MigrationPhase.SUCCEEDED, replacement="new")
+    moved = job(
+        "a", step=MigrationStep.ENDED, outcome=MoveOutcome.MOVED, phase=MigrationPhase.SUCCEEDED, replacement="new"
+    )
     live = job("b", step=MigrationStep.REPLACING, phase=MigrationPhase.RUNNING)
     kept = intake({"a": moved, "b": live}, {}, {}, {"a"}, SeenCluster(), 1.0)
     assert claimed_pods(MigrationLedger(jobs=kept)) == {"new": "a-1"}

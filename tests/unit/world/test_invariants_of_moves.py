@@ -53,7 +53,9 @@ def after_admission(stored: StoredJob, at_s: float = 1.0) -> StoredJob:
 
 
 def evicting(stored: StoredJob) -> StoredJob:
-    job = replace(start(after_admission(stored).job, 0.0), step=MigrationStep.EVICTING, target_node="n1", evict_by_s=9.0)
+    job = replace(
+        start(after_admission(stored).job, 0.0), step=MigrationStep.EVICTING, target_node="n1", evict_by_s=9.0
+    )
     return replace(stored, job=job, evicting_s=2.0)
 
 
@@ -146,8 +148,8 @@ def test_a_reservation_without_a_live_job_is_found() -> None:
     moved = replace(room, reservation=replace(room.reservation, placed_on="n1"))
     ledger = MoveLedger(ReservationsHaveLiveJobs)
     ledger.commit(after_admission(waiting("a")), kept={"pmj-a-1": moved})
+    other = replace(moved, reservation=replace(moved.reservation, placed_on="n2"))
     with pytest.raises(Violation, match="goes from n1 to n2"):
-        other = replace(moved, reservation=replace(moved.reservation, placed_on="n2"))
         ledger.commit(kept={"pmj-a-1": other})
 
 

@@ -79,7 +79,9 @@ class ProposalsKeepToProfiles(Invariant):
             if move.workload in NEVER:
                 raise Violation(f"{profile.name} proposes {move.pod_uid} of {move.workload}")
             if move.target in ("", move.node):
-                raise Violation(f"{profile.name} proposes {move.pod_uid} from {move.node} to {move.target or 'nowhere'}")
+                raise Violation(
+                    f"{profile.name} proposes {move.pod_uid} from {move.node} to {move.target or 'nowhere'}"
+                )
             counts["all"][""] += 1
             counts["node"][move.node] += 1
             counts["namespace"][move.namespace] += 1

@@ -110,10 +110,7 @@ class JobsEndInTime(Invariant):
     @staticmethod
     def _check_early(stored: StoredJob) -> None:
         job, ended_s = stored.job, stored.ended_s or 0.0
-        if job.admitted_s is None:
-            due_s = job.submitted_s + job.wait_s
-        else:
-            due_s = job.admitted_s + job.ttl_s
+        due_s = job.submitted_s + job.wait_s if job.admitted_s is None else job.admitted_s + job.ttl_s
         if ended_s < due_s:
             raise Violation(f"{job.id} timed out {due_s - ended_s:.3f} s before its time")
 
@@ -182,7 +179,9 @@ class ReservationsHaveLiveJobs(Invariant):
         if MIGRATION in self.world.postgres.schemas:
             table = self.world.postgres.schemas[MIGRATION].tables["kept_reservations"]
             if len(list(table.committed())) != len(self._books.reservations):
-                raise Violation(f"the table has {len(list(table.committed()))}, its commits {len(self._books.reservations)}")
+                raise Violation(
+                    f"the table has {len(list(table.committed()))}, its commits {len(self._books.reservations)}"
+                )
 
 
 INVARIANTS = (JobsFollowTheirLife, JobsEndInTime, ReservationsHaveLiveJobs)

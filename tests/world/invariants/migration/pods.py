@@ -1,4 +1,4 @@
-"""No pod is lost by a move and none is doubled: pods end by evictions that a job asked for, and jobs say what became."""
+"""No pod is lost by a move and none is doubled: pods end by evictions that a job asked for; jobs say what became."""
 
 from __future__ import annotations
 
