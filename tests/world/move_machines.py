@@ -12,12 +12,12 @@ from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tests.world.trace import Kind
 
 from slackwater.bus.port import Bus
-from slackwater.events.envelope import Event, event_of
+from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, completion_id
 from slackwater.events.intent_declared import Eviction, IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
@@ -121,7 +121,7 @@ class MoveMachine:
                 await self._answer(bus, process)
                 if self._world.loop.time() - reported_at >= REPORT_SECONDS:
                     reported_at, sequence = self._world.loop.time(), sequence + 1
-                    await _published(bus, event_of(self._report(process, epoch, sequence), **_by(process)))
+                    await _published(bus, _event(process, self._report(process, epoch, sequence)))
                 await process.clock.sleep(TICK_SECONDS)
 
     async def _receive(self, event: Event[IntentDeclared]) -> None:
@@ -179,7 +179,7 @@ class MoveMachine:
                 completed_at=self._completed_at.setdefault(identity, now),
                 decision_id=item.decision_id,
             )
-            event = event_of(completed, **_by(process)).model_copy(update={"id": completion_id(self.node, identity)})
+            event = _event(process, completed).model_copy(update={"id": completion_id(self.node, identity)})
             if not await _published(bus, event):
                 return
             self._unanswered.pop(identity, None)
@@ -193,7 +193,7 @@ class MoveMachine:
                 received_at=now,
                 observed_at=now,
             )
-            if await _published(bus, event_of(observed, **_by(process))):
+            if await _published(bus, _event(process, observed)):
                 self._observed = held.generation
 
     def _report(self, process: Process, epoch: str, sequence: int) -> UsageReported:
@@ -211,11 +211,11 @@ class MoveMachine:
         )
 
 
-def _by(process: Process) -> dict[str, object]:
-    return {"source": f"agent/{process.name}", "time": process.clock.now()}
+def _event(process: Process, payload: Payload) -> Event[Any]:
+    return event_of(payload, source=f"agent/{process.name}", time=process.clock.now())
 
 
-async def _published(bus: Bus, event: Event[object]) -> bool:
+async def _published(bus: Bus, event: Event[Any]) -> bool:
     """Whether the broker has acknowledged it."""
     try:
         await bus.publish(event)

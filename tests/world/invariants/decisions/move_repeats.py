@@ -31,7 +31,7 @@ def _of_cycle(record: DecisionRecord, _: Any) -> tuple[Any, Any]:
     given = _arguments(record)
     plan = cycle_replay.plan_again(**given)
     profile = profile_of(DeschedulerProfile.parse_stored(given["profile"]))
-    figures = {one.name: int(one.value) for one in record.inputs if one.source == "cluster"}
+    figures = {one.name: int(one.value or 0) for one in record.inputs if one.source == "cluster"}
     trigger = CycleTrigger(str(next(one.value for one in record.inputs if one.name == "trigger")))
     arguments = record.replay.arguments
     made = cycle_record(profile, 0, trigger, plan, figures, arguments, record.decided_at)
