@@ -261,7 +261,8 @@ def _withdrawing(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJo
         return _end(job, phase, job.reason, MoveOutcome.POD_VANISHED) if is_withdrawn else None
     if view.pod is OldPod.GONE or view.eviction is EvictionAnswer.COMPLETED:
         if view.replacement is Replacement.READY:
-            return _end(job, phase, job.reason, MoveOutcome.MOVED)
+            moved = replace(job, replacement=view.replacement_uid)
+            return _end(moved, phase, job.reason, MoveOutcome.MOVED)
         return _end(job, phase, job.reason, MoveOutcome.REPLACEMENT_PENDING)
     if view.eviction is EvictionAnswer.WITHDRAWN:
         return _end(job, phase, job.reason, MoveOutcome.OLD_POD_RUNS)

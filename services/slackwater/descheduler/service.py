@@ -30,7 +30,7 @@ class DeschedulerService(ReplicatedService):
         self.store = store = KeyedCycleStore(replica.database, replica.unfenced, replica.quarantine)
         served = replica.serve(DESCHEDULER_PROFILE)
         profiles = served.in_force
-        self.changes = served.changes()
+        self.changes = {served.kind: served.changes()}
         meter = DeschedulerMetrics(process_meters())
         self.cycles = RunCycles(profiles, cluster, store, replica.partitions.working, clock, meter)
         plans = PlanMoves(profiles, cluster, store, clock)

@@ -40,6 +40,7 @@ class MigrationService(ReplicatedService):
         jobs = replica.serve(POD_MIGRATION_JOB, MigrationJobHooks(store, clock))
         reservations = replica.serve(RESERVATION, ReservationHooks(store))
         args = replica.serve(ARBITRATION_ARGS, ArbitrationArgsHooks())
+        self.changes = {served.kind: served.changes() for served in (jobs, reservations, args)}
         shares = {"cpu": settings.cpu_headroom_share, "memory": settings.memory_headroom_share}
         answered = asyncio.Event()
         self.sight = sight = ClusterSight(clock, shares, answered.set)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from descheduler_scenes import CORE, SPEC, DeschedulerScene, client_of
@@ -13,8 +16,11 @@ from hypothesis import strategies as st
 from slackwater.cli.plan import lines
 from slackwater.console.domain.arithmetic import working_of
 from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.descheduling.documents import DeschedulerProfile
+from slackwater.descheduling.profile import CycleTrigger, DeclaredProfile
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.reclaim_requested import ReclaimRequested
+from slackwater.resources.hooks import InForce
 
 
 async def hot_scene() -> DeschedulerScene:
@@ -170,3 +176,23 @@ def test_under_constant_load_cycles_come_to_rest(loads: list[int], nodes: int) -
     counts, scene = asyncio.run(_settled(loads, nodes))
     assert counts[-2:] == [0, 0]
     assert all(scene.load(move.target) <= 0.6 * 4 * CORE for move in scene.proposed())
+
+
+async def test_a_profile_that_is_deleted_during_the_cycle_of_another_one_is_followed_as_it_was() -> None:
+    """The record of a cycle has the document that it followed."""
+    scene = await hot_scene()
+    async with scene.running() as service:
+        await scene.add_nodes("n0", "n1")
+        cycles: Any = service.cycles
+        profile = cycles._profiles.now.values["p"]
+        document = cycles._profiles.now.documents["p"]
+        both = InForce({"a": replace(profile, name="a"), "p": profile}, {"a": document, "p": document})
+        cycles._profiles, seen = SimpleNamespace(now=both), []
+
+        async def run(ran: DeclaredProfile, of: DeschedulerProfile, trigger: CycleTrigger, window_s: float) -> None:
+            seen.append((ran.name, of.name, window_s))
+            cycles._profiles = SimpleNamespace(now=InForce())
+
+        cycles._run, cycles._last = run, {}
+        await cycles()
+    assert seen == [("a", "p", profile.rest.loop_window_s), ("p", "p", profile.rest.loop_window_s)]

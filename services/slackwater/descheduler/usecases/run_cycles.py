@@ -72,7 +72,8 @@ class RunCycles:
         if not self.is_decider or not self._cluster.is_known:
             self._last.clear()
             return
-        profiles = dict(self._profiles.now.values)
+        in_force = self._profiles.now  # documents that change meanwhile are those of the next tick
+        profiles = dict(in_force.values)
         if missing := profiles.keys() - self._last.keys():
             async with self._store.observe() as unit:
                 self._last |= {name: (await unit.cycle(name)).at_s for name in sorted(missing)}
@@ -80,7 +81,8 @@ class RunCycles:
         for name in sorted(profiles):
             trigger = self._due(profiles[name])
             if trigger is not None:
-                await self._run(profiles[name], self._profiles.now.documents[name], trigger)
+                window_s = max(profile.rest.loop_window_s for profile in profiles.values())
+                await self._run(profiles[name], in_force.documents[name], trigger, window_s)
         if self._last:
             self._cluster.triggers.drop_before(min(self._last.values()))
 
@@ -93,12 +95,14 @@ class RunCycles:
             now_s=self._clock.now().timestamp(),
         )
 
-    async def _run(self, profile: DeclaredProfile, document: DeschedulerProfile, trigger: CycleTrigger) -> None:
+    async def _run(
+        self, profile: DeclaredProfile, document: DeschedulerProfile, trigger: CycleTrigger, window_s: float
+    ) -> None:
         now = self._clock.now()
         now_s = now.timestamp()
         async with self._store.decide() as unit:
             last = await unit.cycle(profile.name)
-            kept = await self._kept_moves(unit, now_s)
+            kept = await self._kept_moves(unit, window_s, now_s)
             pending = [move for move in kept if now_s < move.until_s]
             cluster = placement_of(self._cluster.view(), profile.scope, pending)
             moves = moves_by_workload(kept)
@@ -126,9 +130,8 @@ class RunCycles:
         self._last[profile.name] = now_s
         self._note(profile, last, plan)
 
-    async def _kept_moves(self, unit: CycleUnit, now_s: float) -> Sequence[WorkloadMove]:
-        """Reads the moves; drops those that no profile looks back to."""
-        window_s = max(profile.rest.loop_window_s for profile in self._profiles.now.values.values())
+    async def _kept_moves(self, unit: CycleUnit, window_s: float, now_s: float) -> Sequence[WorkloadMove]:
+        """Reads the moves; drops those from before the window, to which no profile looks back."""
         moves = await unit.moves()
         await unit.drop([move.pod_uid for move in moves if now_s - move.moved_at_s > window_s], ())
         return [move for move in moves if now_s - move.moved_at_s <= window_s]

@@ -94,7 +94,8 @@ def with_withdrawals(
 
 
 def asked_again(stored: StoredJob, seen: SeenCluster, now_s: float) -> StoredJob:
-    """Returns an evicting job with a new attempt, once its refusal is long enough ago."""
+    """Returns an evicting job with a new attempt, once its refusal is long enough ago. Its pod was not evicted so far,
+    so a replacement starts from now on."""
     said = seen.evictions.get(stored.eviction_id)
     if stored.job.step is not MigrationStep.EVICTING or said is None:
         return stored
@@ -105,4 +106,4 @@ def asked_again(stored: StoredJob, seen: SeenCluster, now_s: float) -> StoredJob
     since_s = stored.refused_s if stored.refused_s is not None else now_s
     if abs(now_s - since_s) < REFUSED_S:
         return stored
-    return replace(stored, attempt=stored.attempt + 1)
+    return replace(stored, attempt=stored.attempt + 1, evicting_s=now_s)

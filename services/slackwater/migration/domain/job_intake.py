@@ -67,6 +67,14 @@ def aborted(stored: StoredJob) -> StoredJob:
     return replace(stored, job=replace(stored.job, abort_requested=True))
 
 
+def _is_taken(stored: StoredJob, jobs: Mapping[str, StoredJob]) -> bool:
+    """Whether the replacement of an ended job must be known to others."""
+    workload = stored.pod.workload
+    return bool(stored.job.replacement) and any(
+        other.is_live and other.pod.workload == workload for other in jobs.values()
+    )
+
+
 def has_news(jobs: Mapping[str, StoredJob], requests: Mapping[str, JobRequest], withdrawn: Collection[str]) -> bool:
     """Whether an intake may change anything, where no job is live."""
     if any(name not in jobs or not is_for(request, jobs[name]) for name, request in requests.items()):
@@ -85,12 +93,13 @@ def intake(
     """Returns all jobs after what is asked for now. `withdrawn`: names of jobs of documents that are gone.
 
     A name that is given again waits until the job before has ended, and then takes its place. An ended job goes with
-    its document; one that was aborted by that is kept, to be shown.
+    its document; one that was aborted by that is kept, to be shown. One whose pod has a replacement is kept while other
+    jobs of its workload are live: they would take the replacement for theirs.
     """
     found = {
         name: aborted(stored) if name in withdrawn else stored
         for name, stored in jobs.items()
-        if name not in withdrawn or stored.is_live or stored.job.abort_requested
+        if name not in withdrawn or stored.is_live or stored.job.abort_requested or _is_taken(stored, jobs)
     }
     for name, request in sorted(requests.items()):
         stored = found.get(name)

@@ -144,8 +144,15 @@ def eviction_answer(stored: StoredJob, seen: SeenCluster, grace_s: float) -> Evi
 
 
 def claimed_pods(ledger: MigrationLedger) -> dict[str, str]:
-    """Returns the pods that are replacements, with the ids of their jobs: none stands in for two."""
-    return {stored.job.replacement: stored.job.id for stored in ledger.jobs.values() if stored.job.replacement}
+    """Returns the pods that are replacements, or that took the reservation of a move, with the ids of their jobs: none
+    stands in for two."""
+    bound = {
+        uid: ledger.jobs[kept.job].job.id
+        for kept in ledger.reservations.values()
+        if kept.job in ledger.jobs
+        for uid in kept.reservation.allocated
+    }
+    return bound | {stored.job.replacement: stored.job.id for stored in ledger.jobs.values() if stored.job.replacement}
 
 
 def replacement_of(

@@ -57,7 +57,11 @@ def reservations_after(
     kept = {name: _advanced(stored, rooms, pods_of, known_nodes, kept, now_s) for name, stored in kept.items()}
     kept = _placed(kept, rooms, now_s)
     claimed = claimed_pods(ledger) if kept else {}
-    return {name: _bound(stored, ledger, claimed, seen, pods_of, now_s) for name, stored in kept.items()}
+    for name, stored in kept.items():
+        kept[name] = bound = _bound(stored, ledger, claimed, seen, pods_of, now_s)
+        if bound.job:  # one that is bound now is not bound to the next move as well
+            claimed |= dict.fromkeys(bound.reservation.allocated, ledger.jobs[bound.job].job.id)
+    return kept
 
 
 def reservation_for(stored: StoredJob, now_s: float) -> StoredReservation:

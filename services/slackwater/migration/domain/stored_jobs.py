@@ -67,7 +67,7 @@ class StoredJob:
     """When the last attempt was refused."""
     leave: EvictionLeave = EvictionLeave()
     evicting_s: float | None = None
-    """When an eviction was declared first: its replacement starts later."""
+    """When the eviction of the present attempt was declared first: its replacement starts later."""
     withdrawn_generation: int = 0
     """Of the document that withdrew the eviction."""
     decision: str = ""

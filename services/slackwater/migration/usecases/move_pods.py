@@ -235,7 +235,7 @@ def taken(kept: Mapping[str, JobAsk], ledger: MigrationLedger, asks: MigrationAs
     for key, ask in kept.items():
         stored = ledger.jobs.get(ask.name)
         if (ask.request is not None and stored is not None) or (
-            ask.request is None and (stored is None or not stored.is_live or stored.job.abort_requested)
+            ask.request is None and (stored is None or stored.job.abort_requested)
         ):
             done.add(key)
     return frozenset(done)
