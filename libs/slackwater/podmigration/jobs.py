@@ -5,13 +5,18 @@ Names of modes, phases, conditions and reasons are those of koordinator (schedul
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from typing import Final
+from zlib import crc32
 
 from slackwater.model.records import record
 
 DEFAULT_TTL_S, DEFAULT_WAIT_S, CONFIRM_S = 300.0, 1800.0, 60.0
+MOST_NAME: Final = 63
+_OTHER: Final = re.compile(r"[^a-z0-9-]+")
 
 
 class MigrationMode(StrEnum):
@@ -146,3 +151,11 @@ class MigrationJob:
     def deadline_s(self) -> float | None:
         """When an admitted job times out. None: never, or not admitted."""
         return None if self.admitted_s is None or self.ttl_s <= 0 else self.admitted_s + self.ttl_s
+
+
+def job_name(proposal: str) -> str:
+    """Returns the name of the job of a proposal: what names of documents allow, and another one for each id."""
+    name = f"move-{_OTHER.sub('-', proposal.lower()).strip('-')}"
+    if name == f"move-{proposal}" and len(name) <= MOST_NAME:
+        return name
+    return f"{name[: MOST_NAME - 9].rstrip('-')}-{crc32(proposal.encode()):08x}"
