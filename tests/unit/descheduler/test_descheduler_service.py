@@ -11,7 +11,8 @@ from descheduler_scenes import CORE, SPEC, DeschedulerScene, client_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.cli.plan import lines
+from slackwater.cli.applied_plan import applied_lines
+from slackwater.cli.plan import lines, list_lines
 from slackwater.console.domain.arithmetic import working_of
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
@@ -200,6 +201,17 @@ async def test_a_kept_plan_is_applied_once_and_its_gain_is_measured() -> None:
             == record.result
         )
     assert "expected 33.8%" in gains[0].remaining_because
+    text = lines(made.json())
+    assert text[1].split() == ["STEP", "POD", "FROM", "TO", "GAIN", "FEASIBLE", "PLUGIN", "WHY"]
+    assert text[2].split()[10:12] == ["+33.8%", "yes"]
+    assert text[4] == "gain +22.5% expected per step; imbalance 22.5% -> 0.0% expected"
+    assert text[-1] == f"apply it: slackwater apply --plan {made.json()['id']}"
+    text = lines(measured)
+    assert text[1].split()[5:] == ["MEASURED", "STATE", "JOB"]
+    assert text[2].split()[10:] == ["+33.8%", "+33.8%", "Succeeded", "moved", applied["steps"][0]["job"]]
+    assert "gain +22.5% expected, +22.5% measured per step" in text[4]
+    assert list_lines(listed)[1].split()[1:3] == ["p", "measured"]
+    assert applied_lines(applied, dry_run=False)[1] == f"podmigrationjob/{applied['steps'][0]['job']} default/p0"
 
 
 async def test_a_stale_plan_is_refused_and_says_what_changed() -> None:
@@ -226,6 +238,8 @@ async def test_a_stale_plan_is_refused_and_says_what_changed() -> None:
     assert (refused.status_code, refused.json()["code"]) == (409, "plan_stale")
     assert "step 1, default/p0: n1 takes no new pods" in refused.json()["detail"]
     assert [step["problem"] for step in shown["steps"]] == ["n1 takes no new pods"] * 2
+    assert lines(shown)[-1] == "it is stale: make a new plan"
+    assert lines(stale)[-1].startswith("stale: step 1, default/p0: n1 takes no new pods")
     assert (stale["state"], scene.proposed()) == ("stale", [])
     assert "n1 takes no new pods" in stale["why"]
     assert (twice.status_code, missing.status_code, missing.json()["code"]) == (409, 404, "plan_not_found")

@@ -180,10 +180,10 @@ def move_plan_router(plans: KeepPlans) -> Routes:
         role=Role.OPERATOR,
         operation_id="make_move_plan",
         status_code=201,
-        responses={200: {"model": KeptMovePlan, "description": "It was there, has no step, or is only tried."}},
+        responses={200: {"model": KeptMovePlan, "description": "It was there, or is only tried."}},
     )
     async def make_plan(wanted: WantedPlan, response: Response, dry_run: DryRun = False) -> KeptMovePlan:
-        """Make a plan on the present snapshot and keep it. Nothing is moved. A plan without steps is not kept."""
+        """Make a plan on the present snapshot and keep it. Nothing is moved."""
         shown, is_new = await plans.make(wanted.profile, dry_run=dry_run)
         response.status_code = 201 if is_new and not dry_run else 200
         return KeptMovePlan.of(shown)

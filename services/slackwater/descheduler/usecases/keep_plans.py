@@ -60,11 +60,11 @@ class KeepPlans:
             now_s = made.made_at.timestamp()
             plan = kept_plan(made.profile, made.plan, made.cluster, identity, imbalances, now_s)
             plan = replace(plan, generation=0 if before is None else before.generation)
-            if not dry_run and moves:
+            if not dry_run:
                 await unit.save_plan(plan)
                 plan = replace(plan, generation=plan.generation + 1)
         checks = check_steps(plan.steps, made.cluster, made.profile.margin)
-        return ShownPlan(plan, checks), before is None and bool(moves)
+        return ShownPlan(plan, checks), before is None
 
     async def _identity(
         self, unit: CycleUnit, profile: str, generation: int, moves: Sequence[PlannedMove]
