@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from slackwater.migration.adapters.metrics import MigrationMetrics
@@ -13,6 +14,7 @@ from slackwater.migration.usecases.arbitration_documents import ArbitrationArgsH
 from slackwater.migration.usecases.asked_documents import AskedDocuments
 from slackwater.migration.usecases.cluster_sight import ClusterSight
 from slackwater.migration.usecases.drop_ended import DropEnded
+from slackwater.migration.usecases.job_board import JobBoard
 from slackwater.migration.usecases.job_documents import MigrationJobHooks
 from slackwater.migration.usecases.move_pods import MovePods
 from slackwater.migration.usecases.propose_moves import ProposeMoves
@@ -23,7 +25,7 @@ from slackwater.resources.kinds.reservation import RESERVATION
 from slackwater.runtime.loops import Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
-from slackwater.runtime.service import Check
+from slackwater.runtime.service import Check, RpcPart
 from slackwater.telemetry.metrics import process_meters
 
 DROP_SECONDS = 300.0
@@ -41,6 +43,7 @@ class MigrationService(ReplicatedService):
         args = replica.serve(ARBITRATION_ARGS, ArbitrationArgsHooks())
         shares = {"cpu": settings.cpu_headroom_share, "memory": settings.memory_headroom_share}
         self.sight = sight = ClusterSight(clock, shares)
+        self.jobs, self.board = jobs.changes(), JobBoard(store)
         asked = AskedDocuments(jobs, reservations, args, clock)
         self.moves = moves = MovePods(
             store, sight, asked, clock, meter, replica.partitions.working, settings.grace_seconds
@@ -58,6 +61,12 @@ class MigrationService(ReplicatedService):
             },
             checks=lambda: [Check("migration-cluster", True, "known" if sight.is_known else "is being read")],
         )
+
+    def rpc_parts(self) -> Sequence[RpcPart]:
+        """slackwater.runtime.service.SpeaksRpc."""
+        from slackwater.migration.edge.rpc import rpc_part  # imports grpc
+
+        return [rpc_part(self.jobs, self.board)]
 
 
 def build(settings: MigrationSettings, platform: Platform) -> MigrationService:

@@ -71,6 +71,8 @@ class StoredJob:
     decision: str = ""
     """Id of the record of its last step."""
     ended_s: float | None = None
+    version: int = 0
+    """Generation of the ledger that changed it last; the store sets it."""
 
     @property
     def name(self) -> str:
