@@ -116,8 +116,9 @@ def test_a_rule_on_usage_is_no_business_of_weights() -> None:
 
 @settings(max_examples=4, deadline=None)
 @given(st.floats(0.15, 1), st.integers(0, 2**16))
-def test_long_pressure_that_no_quota_relieves_costs_four_samples_per_doubling_wait(level: float, noise: int) -> None:
-    """Noise below the least relief: a larger one may pass a trial by chance."""
+def test_long_pressure_that_no_quota_relieves_costs_five_samples_per_doubling_wait(level: float, noise: int) -> None:
+    """Noise below the least relief: a larger one may pass a trial by chance. A reading that is lower than those of the
+    trial before it looks like relief that grows, and one that follows it too: 3 samples become 5 at most."""
     lows = [0.2 * (level - 0.1) * (noise >> (second % 16) & 1) for second in range(250)]
     loop = weighed(*(level - low for low in lows), options=SHORT)
     loop.run(250)
@@ -126,7 +127,7 @@ def test_long_pressure_that_no_quota_relieves_costs_four_samples_per_doubling_wa
     assert starts[0] > 6
     assert len(starts) <= 3
     assert all(later - earlier >= 60 for earlier, later in pairwise(starts))
-    assert len(trials) <= 4 * len(starts)
+    assert len(trials) <= 5 * len(starts)
 
 
 def test_limits_that_helped_come_at_once_the_next_time() -> None:

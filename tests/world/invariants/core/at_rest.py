@@ -60,7 +60,8 @@ class Swings:
 
     def turns(self, value: float) -> bool:
         """Adds a value. Returns whether it turned, unless what it went before the turn is at most SHRINKS of what it
-        last went that way: a damped swing that comes to rest."""
+        last went that way: a damped swing that comes to rest. A way to no limit and back counts as one turn, at its
+        end: how far a fall from there goes says nothing."""
         one = self.extremes
         if not one or value == one[-1]:
             self.extremes = one or [value]
@@ -70,7 +71,9 @@ class Swings:
             return False
         own, former = (abs(one[-1 - n] - one[-2 - n]) if len(one) >= n + 2 else 0.0 for n in (0, 2))
         self.extremes = [*one[-KEPT:], value]
-        return own == math.inf or own > SHRINKS * former
+        if own == math.inf:
+            return one[-1] == math.inf
+        return own > SHRINKS * former
 
 
 class NothingChanges(Invariant):

@@ -64,6 +64,8 @@ class PlansKnowThePools(Invariant):
         if self._has_profile or not self.world.plan.claimers:
             return
         if step.kind is Kind.STORED:
+            if step.detail["stream"] == STREAM:
+                self._events.note_end(step.detail["sequence"] - 1)  # by every message: what is lost is stored over
             ledger = payload_of(step, QuotaAccounted)
             if ledger is None:
                 self._fold_event(step)
@@ -85,7 +87,6 @@ class PlansKnowThePools(Invariant):
             if found is None:
                 continue
             sequence = step.detail["sequence"]
-            self._events.note_end(sequence - 1)
             name = found.facts.name if isinstance(found, NodeDescribed) else found.node
             self._events.note(step.at, sequence, name, found)
             self._events.note_end(sequence)
