@@ -53,7 +53,7 @@ LISTED = (
 
 def command(
     profile: Annotated[
-        str | None, typer.Argument(metavar="[PROFILE]", help="name of a DeschedulerProfile; without it: kept plans")
+        str | None, typer.Argument(metavar="PROFILE", help="name of a DeschedulerProfile; without it: kept plans")
     ] = None,
     plan: Annotated[str | None, typer.Option("--id", metavar="PLAN_ID", help="show a kept plan as it is now")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="do not keep the plan")] = False,
