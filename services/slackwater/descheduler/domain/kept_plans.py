@@ -61,6 +61,8 @@ class PlanStep:
     reason: str
     priority: int = 0
     loads: StepLoads = StepLoads()
+    accepted: str = ""
+    """What was against the step when the plan was made, and its plugin accepted, such as requests that do not fit."""
     job: str = ""
     """Name of its PodMigrationJob, once it is applied."""
     phase: str = ""
@@ -142,7 +144,7 @@ def kept_plan(
         made_s=now_s,
         nodes=len(cluster.nodes),
         pods=sum(len(pods) for pods in cluster.pods.values()),
-        steps=tuple(planned_steps(plan.moves)),
+        steps=accepted_steps(planned_steps(plan.moves), cluster),
         refusals=dict(plan.refusals),
         pools={pool: end.value for pool, end in plan.ends.items()},
         looping=tuple(plan.looping[:MOST_LOOPING]),
@@ -182,7 +184,7 @@ class StepCheck:
 
 def check_steps(steps: Sequence[PlanStep], cluster: ClusterPlacement, margin: float) -> list[StepCheck]:
     """Returns what a snapshot says of each step, after those before it. `margin`: the part of the allocatable amounts
-    of a target that stays free."""
+    of a target that stays free, unless the plan itself uses it."""
     nodes = {node.name: node for node in cluster.nodes}
     running = {pod.uid: pod for pods in cluster.pods.values() for pod in pods}
     placed = {name: list(pods) for name, pods in cluster.pods.items()}
@@ -191,11 +193,12 @@ def check_steps(steps: Sequence[PlanStep], cluster: ClusterPlacement, margin: fl
     for step in steps:
         pod = running.get(step.pod_uid)
         problem = _problem(step, pod, nodes, placed)
+        problem = "" if problem == step.accepted else problem
         loads = StepLoads()
         if pod is not None and not problem and step.target:
             proposal = EvictionProposal(pod, step.target, step.plugin, step.reason)
             loads = step_loads(cluster, [*taken, proposal])[-1]
-            if loads.target_after > 1 - margin + 1e-9:
+            if loads.target_after > max(1 - margin, step.loads.target_after + GAIN_TOLERANCE) + 1e-9:
                 problem = f"{step.target} would be loaded to {loads.target_after:.0%}"
             else:
                 taken.append(proposal)
@@ -207,6 +210,22 @@ def check_steps(steps: Sequence[PlanStep], cluster: ClusterPlacement, margin: fl
             changes.append(f"its gain fell from {step.expected_gain:.1%} to {loads.gain:.1%}")
         found.append(StepCheck(problem, loads, tuple(changes)))
     return found
+
+
+def accepted_steps(steps: Sequence[PlanStep], cluster: ClusterPlacement) -> tuple[PlanStep, ...]:
+    """Returns the steps of a plan with what was against each on the snapshot that it was made on: its plugins decided
+    so, and it does not make the plan stale."""
+    nodes = {node.name: node for node in cluster.nodes}
+    running = {pod.uid: pod for pods in cluster.pods.values() for pod in pods}
+    placed = {name: list(pods) for name, pods in cluster.pods.items()}
+    found = []
+    for step in steps:
+        pod = running.get(step.pod_uid)
+        found.append(replace(step, accepted=_problem(step, pod, nodes, placed)))
+        if pod is not None and step.target:
+            placed[step.node] = [each for each in placed[step.node] if each.uid != pod.uid]
+            placed.setdefault(step.target, []).append(pod)
+    return tuple(found)
 
 
 def _problem(
