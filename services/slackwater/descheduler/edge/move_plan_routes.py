@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -106,7 +107,7 @@ class KeptMovePlan(BaseModel):
     def of(cls, shown: ShownPlan) -> KeptMovePlan:
         """Returns a plan as JSON has it."""
         plan = shown.plan
-        checks = shown.checks or [None] * len(plan.steps)
+        checks: Sequence[StepCheck | None] = shown.checks or [None] * len(plan.steps)
         return cls(
             id=plan.id,
             profile=plan.profile,

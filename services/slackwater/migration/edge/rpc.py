@@ -170,7 +170,7 @@ def job_message(stored: StoredJob) -> messages.MigrationJob:
         )
     return messages.MigrationJob(
         name=stored.name,
-        phase=messages.MigrationPhase.Value(f"MIGRATION_PHASE_{job.phase.name}"),
+        phase=f"MIGRATION_PHASE_{job.phase.name}",
         step=job.step.value,
         reason=job.reason.value,
         message=job.message,
