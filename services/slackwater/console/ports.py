@@ -15,7 +15,7 @@ from slackwater.console.domain.demo_run import DemoRunView
 from slackwater.console.domain.event_log import EventFilter, ListedEvent
 from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, Totals
 from slackwater.console.domain.loop import LoopTime, ProcessView
-from slackwater.console.domain.moves import MoveCount, MoveHold, NodeLoad
+from slackwater.console.domain.moves import MeasuredLoad, MoveCount, MoveHold
 from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolRow, PoolSums
@@ -240,7 +240,7 @@ class MoveReads(Protocol):
         """Jobs under way, then those that wait, then those that ended since; of each the newest change first."""
         ...
 
-    async def node_loads(self, at: datetime, after: datetime) -> Sequence[NodeLoad]:
+    async def node_loads(self, at: datetime, after: datetime) -> Sequence[MeasuredLoad]:
         """What each described node used by its last report within `after < sampled <= at`, by node."""
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from slackwater.console.domain.moves import MoveCount, MoveHold, NodeLoad
+from slackwater.console.domain.moves import MeasuredLoad, MoveCount, MoveHold
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.translate import pod_views, usage_point
 from slackwater.events.node_described import NodeDescribed
@@ -58,5 +58,5 @@ async def test_the_load_of_a_node_is_its_last_report_within_the_window(model: Re
     points = {p.sampled_at: p.usage for event in reports if (p := usage_point(event)).node == "edge-7"}
     last = max(sampled for sampled in points if sampled <= at)
     capacity = next(each.facts.capacity for each in described if each.facts.name == "edge-7")
-    assert await model.node_loads(at, at - timedelta(seconds=60)) == [NodeLoad("edge-7", points[last], capacity)]
+    assert await model.node_loads(at, at - timedelta(seconds=60)) == [MeasuredLoad("edge-7", points[last], capacity)]
     assert await model.node_loads(last, last) == []

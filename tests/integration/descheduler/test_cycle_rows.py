@@ -9,7 +9,7 @@ import pytest
 
 from slackwater.descheduler.adapters.cycle_rows import KeyedCycleStore
 from slackwater.descheduler.domain.cycle_state import ProfileCycle, WorkloadMove
-from slackwater.descheduler.domain.kept_plans import KeptPlan, PlanState, PlanStep
+from slackwater.descheduler.domain.kept_plans import KeptPlan, KeptStep, PlanState
 from slackwater.descheduling.anomaly import AnomalyState
 from slackwater.descheduling.placer import StepLoads
 from slackwater.model.errors import Conflict
@@ -58,7 +58,7 @@ async def test_the_later_move_of_a_pod_holds(store: KeyedCycleStore) -> None:
 
 
 async def test_a_plan_is_read_by_its_id_and_state_and_not_written_twice(store: KeyedCycleStore) -> None:
-    step = PlanStep("u", "n", "ns", "w", "n0", "n1", "x", "hot", loads=StepLoads(0.5, 0.25, 0.125, 0.375), gain=0.1)
+    step = KeptStep("u", "n", "ns", "w", "n0", "n1", "x", "hot", loads=StepLoads(0.5, 0.25, 0.125, 0.375), gain=0.1)
     plan = KeptPlan("a", "p", 3, 10.0, 2, 1, (step,), refusals={"resting": 2}, looping=("w",))
     async with store.observe() as unit:
         await unit.save_plan(plan)

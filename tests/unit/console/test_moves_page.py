@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from slackwater.charts.load_chart import load_chart, load_frame
 from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.console.domain.moves import BUCKETS, MoveCount, NodeLoad, PipelineStage, load_spread, stage_of
+from slackwater.console.domain.moves import BUCKETS, MeasuredLoad, MoveCount, PipelineStage, load_spread, stage_of
 from slackwater.console.usecases.moves_page import MOST_JOBS, compare_loads, moves_page, stage_tiles
 from slackwater.model.quantities import Resources
 from slackwater.podmigration.jobs import MigrationPhase, MigrationStep
@@ -103,8 +103,8 @@ def test_the_spread_counts_each_node_once_and_moves_between_nodes_keep_the_mean(
 
 
 def test_only_nodes_that_reported_at_both_times_are_compared() -> None:
-    def load(node: str, milli: int) -> NodeLoad:
-        return NodeLoad(node, Resources(milli, 0), Resources(1000, 0))
+    def load(node: str, milli: int) -> MeasuredLoad:
+        return MeasuredLoad(node, Resources(milli, 0), Resources(1000, 0))
 
     before, now = [load("a", 900), load("b", 100), load("gone", 990)], [load("a", 500), load("b", 500), load("new", 10)]
     found = compare_loads(before, now, "cpu", EPOCH)
@@ -112,7 +112,7 @@ def test_only_nodes_that_reported_at_both_times_are_compared() -> None:
     assert [found.before.deviation, found.now.deviation] == pytest.approx([0.4, 0.0])
     alone = compare_loads([], now, "cpu", EPOCH)
     assert (alone.before.nodes, alone.now.nodes) == (0, 3)
-    assert NodeLoad("x", Resources(5, 5), Resources()).share("memory") == 0.0
+    assert MeasuredLoad("x", Resources(5, 5), Resources()).share("memory") == 0.0
 
 
 counts = st.lists(st.integers(0, 10_000), min_size=BUCKETS, max_size=BUCKETS)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from slackwater.descheduler.domain.kept_plans import (
     APPLICABLE_S,
     KeptPlan,
+    KeptStep,
     PlanState,
-    PlanStep,
     accepted_steps,
     applied,
     asked,
@@ -62,7 +62,7 @@ def plan_of(found: ClusterPlacement, *moves: tuple[str, str], generation: int = 
     pods = {one.uid: one for placed in found.pods.values() for one in placed}
     proposals = [EvictionProposal(pods[uid], target, "x", "hot") for uid, target in moves]
     steps = [
-        PlanStep(each.pod.uid, each.pod.name, "ns", each.pod.workload, each.pod.node, each.target, "x", "hot", 0, loads)
+        KeptStep(each.pod.uid, each.pod.name, "ns", each.pod.workload, each.pod.node, each.target, "x", "hot", 0, loads)
         for each, loads in zip(proposals, step_loads(found, proposals), strict=True)
     ]
     return KeptPlan("id", "p", generation, MADE, len(found.nodes), len(pods), tuple(steps))

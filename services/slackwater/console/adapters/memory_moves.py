@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
-from slackwater.console.domain.moves import ENDED, WAITING, MoveCount, MoveHold, NodeLoad
+from slackwater.console.domain.moves import ENDED, WAITING, MeasuredLoad, MoveCount, MoveHold
 from slackwater.console.domain.views import NodeView, UsagePoint
 from slackwater.events.migration_changed import MigrationChanged
 
@@ -48,13 +48,13 @@ class MemoryMoves:
         moves.sort(key=lambda move: _rank(move.step))
         return moves[:limit]
 
-    async def node_loads(self, at: datetime, after: datetime) -> Sequence[NodeLoad]:
+    async def node_loads(self, at: datetime, after: datetime) -> Sequence[MeasuredLoad]:
         last: dict[str, UsagePoint] = {}
         for point in sorted(self._usage.values(), key=lambda point: point.sampled_at):
             if after < point.sampled_at <= at:
                 last[point.node] = point
         return [
-            NodeLoad(name, last[name].usage, node.facts.capacity)
+            MeasuredLoad(name, last[name].usage, node.facts.capacity)
             for name, node in sorted(self._nodes.items())
             if name in last and node.facts is not None
         ]

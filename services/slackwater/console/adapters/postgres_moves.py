@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from slackwater.console.adapters.fleet_statements import number_in
 from slackwater.console.adapters.queries import Queries
-from slackwater.console.domain.moves import MoveCount, MoveHold, NodeLoad
+from slackwater.console.domain.moves import MeasuredLoad, MoveCount, MoveHold
 from slackwater.events.migration_changed import MigrationChanged
 from slackwater.model.quantities import Resources
 
@@ -87,8 +87,9 @@ class PostgresMoves(Queries):
     async def moves(self, since: datetime, limit: int) -> Sequence[MigrationChanged]:
         return await self._all(_MOVE, _MOVES, since=since, limit=limit)
 
-    async def node_loads(self, at: datetime, after: datetime) -> Sequence[NodeLoad]:
+    async def node_loads(self, at: datetime, after: datetime) -> Sequence[MeasuredLoad]:
         rows = await self._rows(_LOADS, at=at, after=after)
         return [
-            NodeLoad(name, Resources(*map(int, found[:2])), Resources(*map(int, found[2:]))) for name, *found in rows
+            MeasuredLoad(name, Resources(int(cpu), int(memory)), Resources(int(cpus), int(whole)))
+            for name, cpu, memory, cpus, whole in rows
         ]

@@ -70,7 +70,7 @@ class MoveHold:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeLoad:
+class MeasuredLoad:
     """What a node used of what it has."""
 
     node: str

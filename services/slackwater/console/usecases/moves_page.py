@@ -13,9 +13,9 @@ from slackwater.charts.load_chart import load_chart, load_frame
 from slackwater.console.domain.moves import (
     ENDED,
     LoadSpread,
+    MeasuredLoad,
     MoveCount,
     MoveHold,
-    NodeLoad,
     PipelineStage,
     load_spread,
     stage_of,
@@ -149,7 +149,7 @@ def _note(stage: PipelineStage, counts: Sequence[MoveCount]) -> str:
 
 
 def compare_loads(
-    before: Sequence[NodeLoad], now: Sequence[NodeLoad], resource: str, before_at: datetime
+    before: Sequence[MeasuredLoad], now: Sequence[MeasuredLoad], resource: str, before_at: datetime
 ) -> LoadComparison:
     """Returns the distributions of the nodes that reported at both times, so that a node that came or went does not
     look like a move. Where nothing was reported before, those of now alone."""

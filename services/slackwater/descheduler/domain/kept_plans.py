@@ -47,7 +47,7 @@ class PlanState(StrEnum):
 
 
 @record(frozen=True, slots=True)
-class PlanStep:
+class KeptStep:
     """One move of a plan, with the loads that it expects after the steps before it."""
 
     pod_uid: str
@@ -87,7 +87,7 @@ class KeptPlan:
     made_s: float
     nodes: int
     pods: int
-    steps: tuple[PlanStep, ...]
+    steps: tuple[KeptStep, ...]
     generation: int = 0
     """Of the row."""
     state: PlanState = PlanState.RECOMMENDED
@@ -153,10 +153,10 @@ def kept_plan(
     )
 
 
-def planned_steps(moves: Sequence[PlannedMove]) -> list[PlanStep]:
+def planned_steps(moves: Sequence[PlannedMove]) -> list[KeptStep]:
     """Returns the moves as steps."""
     return [
-        PlanStep(
+        KeptStep(
             pod_uid=move.pod.uid,
             pod=move.pod.name,
             namespace=move.pod.namespace,
@@ -182,7 +182,7 @@ class StepCheck:
     """What is no longer as the plan assumed it; the problem among them."""
 
 
-def check_steps(steps: Sequence[PlanStep], cluster: ClusterPlacement, margin: float) -> list[StepCheck]:
+def check_steps(steps: Sequence[KeptStep], cluster: ClusterPlacement, margin: float) -> list[StepCheck]:
     """Returns what a snapshot says of each step, after those before it. `margin`: the part of the allocatable amounts
     of a target that stays free, unless the plan itself uses it."""
     nodes = {node.name: node for node in cluster.nodes}
@@ -212,7 +212,7 @@ def check_steps(steps: Sequence[PlanStep], cluster: ClusterPlacement, margin: fl
     return found
 
 
-def accepted_steps(steps: Sequence[PlanStep], cluster: ClusterPlacement) -> tuple[PlanStep, ...]:
+def accepted_steps(steps: Sequence[KeptStep], cluster: ClusterPlacement) -> tuple[KeptStep, ...]:
     """Returns the steps of a plan with what was against each on the snapshot that it was made on: its plugins decided
     so, and it does not make the plan stale."""
     nodes = {node.name: node for node in cluster.nodes}
@@ -229,7 +229,7 @@ def accepted_steps(steps: Sequence[PlanStep], cluster: ClusterPlacement) -> tupl
 
 
 def _problem(
-    step: PlanStep,
+    step: KeptStep,
     pod: PlacedPod | None,
     nodes: Mapping[str, PlacementNode],
     placed: Mapping[str, Sequence[PlacedPod]],
@@ -274,7 +274,7 @@ def plan_changes(
     return found
 
 
-def part_of(cluster: ClusterPlacement, steps: Sequence[PlanStep]) -> ClusterPlacement:
+def part_of(cluster: ClusterPlacement, steps: Sequence[KeptStep]) -> ClusterPlacement:
     """Returns the nodes on which the steps depend, and those on which their pods run now: enough for `plan_changes`."""
     uids = {step.pod_uid for step in steps}
     names = {name for step in steps for name in (step.node, step.target)}

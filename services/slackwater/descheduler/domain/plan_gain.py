@@ -8,7 +8,7 @@ from enum import StrEnum
 from statistics import pstdev
 from typing import Final
 
-from slackwater.descheduler.domain.kept_plans import GAIN_TOLERANCE, KeptPlan, PlanState, PlanStep
+from slackwater.descheduler.domain.kept_plans import GAIN_TOLERANCE, KeptPlan, KeptStep, PlanState
 from slackwater.descheduling.placement import ClusterPlacement, EvictionProposal, after_moves
 from slackwater.descheduling.placer import node_shares
 from slackwater.descheduling.profile_cycle import PlannedMove
@@ -102,7 +102,7 @@ def measured(plan: KeptPlan, jobs: Mapping[str, JobState], cluster: ClusterPlace
     loads = node_loads(cluster)
     places = {pod.uid: name for name, pods in cluster.pods.items() for pod in pods}
     later: dict[str, float] = {}
-    steps: list[PlanStep] = []
+    steps: list[KeptStep] = []
     for step in reversed(with_jobs(plan, jobs).steps):
         state = jobs.get(step.job)
         if state is None or state.phase != MigrationPhase.SUCCEEDED or not step.target:
@@ -123,12 +123,12 @@ def measured(plan: KeptPlan, jobs: Mapping[str, JobState], cluster: ClusterPlace
     )
 
 
-def new_node(step: PlanStep, state: JobState, places: Mapping[str, str]) -> str:
+def new_node(step: KeptStep, state: JobState, places: Mapping[str, str]) -> str:
     """Returns the node on which the new pod of a move is; empty where it is not known."""
     return places.get(state.replacement, "") or state.target or step.target
 
 
-def result_of(step: PlanStep) -> GainResult:
+def result_of(step: KeptStep) -> GainResult:
     """Returns what the measured gain of a step is beside the expected one."""
     if step.gain is None:
         return GainResult.UNKNOWN

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from slackwater.descheduler.domain.kept_plans import KeptPlan, PlanState, PlanStep, plan_changes
+from slackwater.descheduler.domain.kept_plans import KeptPlan, KeptStep, PlanState, plan_changes
 from slackwater.descheduling.documents import DeschedulerProfile, profile_of
 from slackwater.descheduling.move_history import Moves
 from slackwater.descheduling.placement import ClusterPlacement
@@ -23,7 +23,7 @@ def plan_document(plan: KeptPlan) -> dict[str, Any]:
 
 def plan_from(document: Mapping[str, Any]) -> KeptPlan:
     """Returns the plan of a `plan_document`. Raises KeyError, TypeError, ValueError for anything else."""
-    steps = tuple(PlanStep(**{**step, "loads": StepLoads(**step["loads"])}) for step in document["steps"])
+    steps = tuple(KeptStep(**{**step, "loads": StepLoads(**step["loads"])}) for step in document["steps"])
     looping = tuple(document["looping"])
     return KeptPlan(**{**document, "state": PlanState(document["state"]), "steps": steps, "looping": looping})
 

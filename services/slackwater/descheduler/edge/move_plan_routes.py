@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Path, Response
 from pydantic import BaseModel, Field
 
-from slackwater.descheduler.domain.kept_plans import KeptPlan, PlanState, PlanStep, StepCheck
+from slackwater.descheduler.domain.kept_plans import KeptPlan, KeptStep, PlanState, StepCheck
 from slackwater.descheduler.usecases.keep_plans import KeepPlans, ShownPlan
 from slackwater.model.bounds import Name
 from slackwater.runtime.roles import Role
@@ -50,7 +50,7 @@ class KeptPlanStep(BaseModel):
     measured_gain: float | None = Field(description="By the loads after the moves; null: not measured.")
 
     @classmethod
-    def of(cls, step: PlanStep, check: StepCheck | None) -> KeptPlanStep:
+    def of(cls, step: KeptStep, check: StepCheck | None) -> KeptPlanStep:
         """Returns a step as JSON has it."""
         return cls(
             pod=step.pod,

@@ -27,8 +27,8 @@ from slackwater.podmigration.jobs import job_name
 
 KEPT_S: Final = 86_400.0
 """How long plans are kept."""
-LOOK_S: Final = 10.0
-"""Between two looks at applied plans."""
+REVIEW_S: Final = 10.0
+"""Between two reviews of applied plans."""
 
 
 class ApplyPlans:
@@ -51,7 +51,7 @@ class ApplyPlans:
         self._is_decider = is_decider
         self._clock = clock
         self._meter = meter
-        self._looked_s = 0.0
+        self._reviewed_s = 0.0
 
     async def __call__(self) -> None:
         """Apply and measure what is due. Raises Conflict where another replica took over meanwhile, Unavailable."""
@@ -62,9 +62,9 @@ class ApplyPlans:
         for plan in wanted:
             await self._apply(plan.id)
         now_s = self._clock.now().timestamp()
-        if abs(now_s - self._looked_s) >= LOOK_S:
-            self._looked_s = now_s
-            await self._look(now_s)
+        if abs(now_s - self._reviewed_s) >= REVIEW_S:
+            self._reviewed_s = now_s
+            await self._review(now_s)
 
     async def _apply(self, identity: str) -> None:
         now = self._clock.now()
@@ -96,7 +96,7 @@ class ApplyPlans:
             jobs = [job_name(event.id) for event in events]
             await unit.save_plan(applied(plan, jobs, record.id, now_s, profile.ttl_s))
 
-    async def _look(self, now_s: float) -> None:
+    async def _review(self, now_s: float) -> None:
         """Note how the jobs of applied plans stand, measure the gain where all have ended, and drop old plans."""
         async with self._store.observe() as unit:
             plans = await unit.plans(PlanState.APPLIED)

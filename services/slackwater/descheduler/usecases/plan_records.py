@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Action, DecisionRecord, Input, Replay, Term
-from slackwater.descheduler.domain.kept_plans import KeptPlan, PlanStep
+from slackwater.descheduler.domain.kept_plans import KeptPlan, KeptStep
 from slackwater.descheduler.domain.plan_gain import permille, replay_gain, result_of
 from slackwater.descheduler.domain.plan_replay import FUNCTION
 from slackwater.descheduler.usecases.cycle_records import MOST_LISTED, SERVICE, UNIT, place_of, proposal_id
@@ -70,7 +70,7 @@ def gain_records(plan: KeptPlan, now: datetime) -> Sequence[DecisionRecord]:
     return [_gain_record(plan, step, step.gain, now) for step in plan.steps if step.gain is not None]
 
 
-def _gain_record(plan: KeptPlan, step: PlanStep, gain: float, now: datetime) -> DecisionRecord:
+def _gain_record(plan: KeptPlan, step: KeptStep, gain: float, now: datetime) -> DecisionRecord:
     before, after = step.loads.node_before, step.loads.node_before - gain
     terms = (
         Term(name=f"load of {step.node} before", value=permille(before), input="load before"),
@@ -104,7 +104,7 @@ def _gain_record(plan: KeptPlan, step: PlanStep, gain: float, now: datetime) -> 
 
 
 def step_events(
-    profile: DeclaredProfile, cycle: int, steps: Sequence[PlanStep], decision: str, now: datetime
+    profile: DeclaredProfile, cycle: int, steps: Sequence[KeptStep], decision: str, now: datetime
 ) -> list[MoveProposed]:
     """Returns the event of each proposed move; its id follows from the decision and the pod."""
     return [
@@ -131,7 +131,7 @@ def step_events(
     ]
 
 
-def _action(step: PlanStep) -> Action:
+def _action(step: KeptStep) -> Action:
     return Action(
         pod_uid=step.pod_uid,
         pod_name=step.pod,
