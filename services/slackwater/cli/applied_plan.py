@@ -1,4 +1,4 @@
-"""`slackwater apply --plan`: proposes the moves of a kept plan, and waits until that is decided."""
+"""`slackwater apply --plan PLAN_ID`: proposes the moves of a kept plan, and waits until that is decided."""
 
 from __future__ import annotations
 
