@@ -135,10 +135,10 @@ PLANT = """INSERT INTO strategies (name, generation, document, changed_at) VALUE
 
 
 async def _offer_anew(site: Site, minute: int) -> None:
-    """See that the good node, whose spare CPU is a sixth less every minute, has an offer of this one."""
+    """See that the good node, which has a seventh less to offer every minute, publishes an offer."""
     site.clock.minutes = minute
     before = len(site.offers)
-    await site.bus.publish(window("good", minute, {"p": round(6000 - 5000 * 0.83**minute)}))
+    await site.bus.publish(window("good", minute, {"p": round(6100 - 4100 * 0.85**minute)}))
     await eventually(lambda: any(offer.node == "good" for offer in site.offers[before:]))
 
 

@@ -92,7 +92,6 @@ async def _are_left_out(made: Site, service: Any, body: str) -> None:
     assert {table: await read(service.model) or None for table, (_, read) in TABLES.items()} == dict.fromkeys(TABLES)
     await service.quarantine.work()
     items = await service.quarantine.items()
-    print(sorted((item.table, item.row, item.document) for item in items))
     assert {item.table for item in items} == TABLES.keys()
     for item in items:
         await made.item(service.quarantine, item.table, item.row)

@@ -58,7 +58,7 @@ class Windows:
 
 
 async def tell(site: Site, nodes: Sequence[str], first: int, count: int, *, silent: Collection[str] = ()) -> None:
-    """A report of every node every ten seconds. It lists a pod and so describes it anew, except that of a silent one."""
+    """A report of every node every ten seconds. One that lists a pod describes it anew; silent nodes list none."""
     for number in range(first, first + count):
         at = START + timedelta(seconds=10 * number)
         site.clock.minutes = number / 6  # type: ignore[assignment] # minutes and parts of them
