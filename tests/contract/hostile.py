@@ -153,10 +153,10 @@ def sample(schema: Mapping[str, Any], description: Mapping[str, Any]) -> Any:
     return _value(dict(schema), description["components"]["schemas"])
 
 
-def hostile_bodies(document: Any) -> Iterator[Body]:
-    """The document with one literal at one place, in an order that mixes both and is the same every time."""
+def hostile_bodies(document: Any, seed: int) -> Iterator[Body]:
+    """The document with one literal at one place, in an order that mixes both and is the same for a seed."""
     pairs = [(place, literal) for place, _ in _places(document) for literal in LITERALS]
-    random.Random(1).shuffle(pairs)
+    random.Random(seed).shuffle(pairs)
     for place, literal in pairs:
         copy = json.loads(json.dumps(document))
         put(copy, place, "@@")

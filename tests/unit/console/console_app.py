@@ -21,7 +21,7 @@ from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
 
 
-class Place:
+class ConsolePart:
     """Stands in the routes for a part of the console that each test puts in."""
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class SharedConsole:
     """The routes over places for all that they use. What keeps answers for a while is made anew for each test."""
 
     def __init__(self) -> None:
-        self.places = [Place() for _ in range(6)]
-        self.keepers: list[tuple[Place, Callable[[], Any]]] = []
+        self.places = [ConsolePart() for _ in range(6)]
+        self.keepers: list[tuple[ConsolePart, Callable[[], Any]]] = []
         parts: Any = self.places
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(service, "Senders", self._keeper_of(service.Senders))
@@ -47,9 +47,9 @@ class SharedConsole:
             self.app = build_app(service.routers_of(*parts), no_checks, HttpSettings(host="127.0.0.1", port=0))
         assert len(self.keepers) == 2
 
-    def _keeper_of(self, kind: type) -> Callable[..., Place]:
-        def keeper(*parts: Any) -> Place:
-            place = Place()
+    def _keeper_of(self, kind: type) -> Callable[..., ConsolePart]:
+        def keeper(*parts: Any) -> ConsolePart:
+            place = ConsolePart()
             self.keepers.append((place, partial(kind, *parts)))
             return place
 
