@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -133,6 +134,8 @@ KINDS = {
     "deschedulerprofiles": "DeschedulerProfile",
     "podmigrationjobs": "PodMigrationJob", "reservations": "Reservation", "arbitrationargs": "ArbitrationArgs",
 }  # fmt: skip
+ALIKE = re.compile(rf"(?<=/v1/)(?:{'|'.join(KINDS)})(?=/)|(?<=/quarantine/)[a-z]+")
+"""Parts of a path that differ between routes that the same code makes, for every kind and for every service."""
 
 
 def valid_body(method: str, path: str, name: str) -> Any:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import random
-import re
 import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ from urllib.parse import quote, urlsplit
 import httpx2
 import pytest
 from described import described
-from hostile import BODIES, HEADERS, KINDS, VALUES, hostile_bodies, sample, valid_body
+from hostile import ALIKE, BODIES, HEADERS, VALUES, hostile_bodies, sample, valid_body
 from hypothesis import settings
 from whole_server import ADMIN, WholeServer, server
 
@@ -45,8 +44,6 @@ OPERATIONS = {
 }
 WITH_BODY = [name for name, (_, _, operation) in OPERATIONS.items() if "requestBody" in operation]
 WITH_PARAMETERS = [name for name, (_, _, operation) in OPERATIONS.items() if operation.get("parameters")]
-ALIKE = re.compile(rf"(?<=/v1/)(?:{'|'.join(KINDS)})(?=/)|(?<=/quarantine/)[a-z]+")
-"""Parts of a path that differ between routes that the same code makes, for every kind and for every service."""
 LISTS = [path for name, (method, path, _) in OPERATIONS.items() if method == "get" and "{" not in path]
 
 
