@@ -40,7 +40,7 @@ class ColocationService(ReplicatedService):
         meter = ResourceMetrics(process_meters(), replica.name, COLOCATION_STRATEGY.name, why)
         hooks = StrategyHooks(settings.base(), nodes, clock)
         self.strategies = strategies = StrategiesInForce(documents, hooks, meter)
-        full_pass = FullPass()
+        full_pass = FullPass(replica.bus.latest)
         offering = Offering(store, strategies, clock, metrics.published, full_pass.decided, quarantine)
         quarantine.on_hold(partial(withdraw_offer, offering))
         quarantine.on_release(partial(restore_offer, offering, replica.bus.latest))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from colocation_scene import Colocation, received
 
 from slackwater.colocation.ports import Found
-from slackwater.colocation.usecases.full_pass import EVERY, SLICE, FullPass, Passed
+from slackwater.colocation.usecases.full_pass import EVERY, ON_ITS_WAY_SECONDS, SLICE, FullPass, Passed
 from slackwater.decisions.reasons import Reason
+from slackwater.events.envelope import Event
+from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.quantities import Resources
 from slackwater.offers.node import NodeState
@@ -27,9 +30,16 @@ class Site(Colocation):
 
     def __init__(self, strategy: Strategy = DYNAMIC) -> None:
         super().__init__(strategy)
-        self.full_pass = FullPass()
+        self.lost: set[str] = set()
+        """Ids of events that were published and that the broker has lost."""
+        self.full_pass = FullPass(self.latest)
         self.offering = replace(self.offering, decided=self.full_pass.decided)
         self.follow(strategy)
+
+    async def latest(self, payload: type[Any], node: str) -> Event[Any] | None:
+        """The last event of the node in its stream."""
+        kept = [event for event in self.store.outbox if event.id not in self.lost]
+        return next((one for one in reversed(kept) if isinstance(one.data, payload) and one.data.node == node), None)
 
     async def window(self, number: int, *nodes: str) -> None:
         await self.clock.advance(
@@ -112,6 +122,25 @@ async def test_an_offer_with_damaged_state_is_repaired_and_published(fields: dic
     assert passed.healed == (["n1"] if heals else [])
     assert [offer.reason for offer in broken.offers()[told:]] == ([Reason.OFFER_HEALED] if heals else [])
     assert (await broken.looked()).counts[Found.HEALED] == 0
+
+
+@pytest.mark.parametrize("which", [slice(-1, None), slice(None)], ids=["the last", "all"])
+async def test_an_offer_that_the_broker_lost_is_published_again(which: slice) -> None:
+    bereft = await site()
+    await bereft.window(3)
+    await bereft.events.on_usage([received(window("n1", 3, {"p": 2500}))])
+    offers = [event for event in bereft.store.outbox if isinstance(event.data, ResourcesOffered)]
+    of_node = [event for event in offers if event.data.node == "n1"]
+    bereft.lost = {event.id for event in of_node[which]}
+    assert not (await bereft.looked()).healed, "it may be on its way"
+    await bereft.clock.advance(ON_ITS_WAY_SECONDS)
+    assert (await bereft.looked()).healed == ["n1"]
+    again, last = bereft.offers()[-1], of_node[-1].data
+    assert (again.node, again.batch, again.mid) == ("n1", last.batch, last.mid)
+    assert (again.generation, again.reason) == (last.generation + 1, Reason.OFFER_HEALED)
+    assert {record.id for record in bereft.records()} >= set(again.decision_ids.values())
+    await bereft.clock.advance(ON_ITS_WAY_SECONDS)
+    assert not (await bereft.looked()).healed
 
 
 async def test_an_offer_that_was_damaged_downwards_rises_again_with_the_next_windows() -> None:

@@ -85,9 +85,12 @@ async def revisit(
     nodes: Iterable[str],
     partitions: Collection[int] = ALL_PARTITIONS,
     because: Reason | None = None,
+    *,
+    tell_anew: bool = False,
 ) -> int:
     """Recomputes these nodes without an event, each in its own transaction. Nodes of other partitions are skipped, and
-    nodes that fail are set aside. Returns how many offers changed. Raises Unavailable, Fenced.
+    nodes that fail are set aside. Returns how many offers were published: those that changed, or all if `tell_anew`.
+    Raises Unavailable, Fenced.
     """
     changed = 0
     for node in nodes:
@@ -95,7 +98,9 @@ async def revisit(
             continue
         with offering.quarantine.isolating(STATES, node, node=node):
             async with offering.store.begin() as transaction:
-                events = await decide_anew(offering, transaction, node, lambda state: state, None, because)
+                events = await decide_anew(
+                    offering, transaction, node, lambda state: state, None, because, tell_anew=tell_anew
+                )
             offering.published(events, None)
             changed += bool(events)
     return changed
