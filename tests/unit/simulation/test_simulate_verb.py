@@ -66,7 +66,19 @@ def test_two_files_are_compared_with_each_other_as_well(folder: Path) -> None:
 
 
 def test_the_same_command_gives_the_same_answer(folder: Path) -> None:
-    arguments = ("-f", folder / "bold.yaml", "--trace", folder / "usage.csv", *SMALL, "--churn", "12h", "--to", "0.5", "-o", "json")
+    arguments = (
+        "-f",
+        folder / "bold.yaml",
+        "--trace",
+        folder / "usage.csv",
+        *SMALL,
+        "--churn",
+        "12h",
+        "--to",
+        "0.5",
+        "-o",
+        "json",
+    )
     assert simulate(*arguments).stdout == simulate(*arguments).stdout
 
 
