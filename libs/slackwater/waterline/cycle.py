@@ -180,7 +180,7 @@ def _steadied(
     undone = _undone(effects, analysis, now) if hold is None and is_limited else ()
     is_new = False
     if analysis.throttles:
-        crossing = _crossing(analysis, view)
+        crossing = _crossing(analysis, view, effects)
         is_new = is_new_demand(state, policy, sample.demand_milli, crossing, now)
         state = after_trigger(view, state, policy, now, fresh=hold is None, crossing=crossing)
     elif analysis.verdicts and all(map(_is_at_rest, analysis.verdicts)):
@@ -294,13 +294,14 @@ def _acted_on(analysis: Analysis, hold: str | None) -> Analysis:
     return replace(analysis, restorable=()) if analysis.throttles else analysis
 
 
-def _crossing(analysis: Analysis, view: NodeReadings) -> Crossing:
-    """Returns by how much the waterlines are crossed, over the rules that request throttling."""
+def _crossing(analysis: Analysis, view: NodeReadings, effects: Sequence[RuleEffect]) -> Crossing:
+    """Returns by how much the waterlines are crossed, over the rules that request throttling, and since when."""
     asked = {key for demand in analysis.throttles for key in demand.rules}
     rules = [one for one in analysis.verdicts if one.rule.key in asked]
     return Crossing(
         max((beyond_of(one, view) for one in rules), default=ZERO),
         max((one.rule.cool_down_seconds for one in rules), default=0.0),
+        min((one.crossing.since for one in effects if one.rule in asked and one.crossing is not None), default=None),
     )
 
 

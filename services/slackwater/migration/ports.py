@@ -70,8 +70,8 @@ class MigrationMeter(Protocol):
         """A job came to a step."""
         ...
 
-    def ended(self, outcome: str, seconds: float) -> None:
-        """A job ended, so long after it was submitted."""
+    def ended(self, outcome: str, seconds: float, downtime_s: float | None) -> None:
+        """A job ended, so long after it was submitted; None: no new pod took the place of the old one."""
         ...
 
     def show(self, waiting: Mapping[str, int], running: int, reservations: int) -> None:

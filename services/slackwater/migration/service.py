@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from slackwater.migration.adapters.metrics import MigrationMetrics
@@ -20,7 +21,7 @@ from slackwater.migration.usecases.reservation_documents import ReservationHooks
 from slackwater.resources.kinds.arbitration_args import ARBITRATION_ARGS
 from slackwater.resources.kinds.pod_migration_job import POD_MIGRATION_JOB
 from slackwater.resources.kinds.reservation import RESERVATION
-from slackwater.runtime.loops import Repeat
+from slackwater.runtime.loops import Follow, Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
 from slackwater.runtime.service import Check
@@ -41,20 +42,22 @@ class MigrationService(ReplicatedService):
         args = replica.serve(ARBITRATION_ARGS, ArbitrationArgsHooks())
         self.changes = {served.kind: served.changes() for served in (jobs, reservations, args)}
         shares = {"cpu": settings.cpu_headroom_share, "memory": settings.memory_headroom_share}
-        self.sight = sight = ClusterSight(clock, shares)
+        answered = asyncio.Event()
+        self.sight = sight = ClusterSight(clock, shares, answered.set)
         asked = AskedDocuments(jobs, reservations, args, clock)
         self.moves = moves = MovePods(
-            store, sight, asked, clock, meter, replica.partitions.working, settings.grace_seconds
+            store, sight, asked, clock, meter, replica.partitions.working, settings.grace_seconds, answered
         )
         ended = DropEnded(moves, jobs.changes(), store, clock, settings.keep_ended_seconds)
         repeat = partial(Repeat, clock=clock)
 
         super().__init__(
             replica,
-            consumers=consumers(store, ProposeMoves(store, clock)),
+            consumers=consumers(store, ProposeMoves(store, clock), clock, moves.note_eviction),
             loops={
                 "cluster": SightWatch(replica.bus, sight),
                 "rounds": repeat(work=moves, seconds=settings.round_seconds, missed="moves go on later"),
+                "answers": Follow(work=moves, clock=clock, changed=answered, missed="moves go on later"),
                 "ended": repeat(work=ended, seconds=DROP_SECONDS, pause_first=True, missed="ended jobs are kept"),
             },
             checks=lambda: [Check("migration-cluster", True, "known" if sight.is_known else "is being read")],

@@ -131,6 +131,14 @@ def test_a_raise_that_a_new_surge_answers_is_not_to_blame(
     )
 
 
+def test_a_raise_is_to_blame_for_a_crossing_that_waited_for_weights() -> None:
+    """The limit comes 30 s after the raise, because the rule left prod to CPU weights for 20 s."""
+    state = LoopState(backoff=1, last_raise_at=at(0), last_trigger_at=at(-5), demand_at_raise_milli=900)
+    for since, is_blamed in ((at(8), True), (at(12), False), (None, False)):
+        crossing = Crossing(900, cool_down_seconds=3, since=since)
+        assert is_relapse(state, LoopPolicy(), 1000, crossing, at(30)) is is_blamed
+
+
 def calm_look(state: GuardState, prod: int, batch: int, when: float) -> GuardResult:
     ours = state.by_uid()["b"]
     view = seen(pod("p", Tier.PROD, prod), pod("b", cpu=batch, ours=ours), pressure=0.0, when=when)

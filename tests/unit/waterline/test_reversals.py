@@ -70,12 +70,12 @@ def test_the_bounds_of_the_defaults() -> None:
 
 def test_the_first_fall_is_no_reversal_and_those_for_surges_use_up_the_credit() -> None:
     policy = DampingPolicy(surges_per_hour=2)
-    assert after_fall(Damping(), policy, at(0)) == Damping()
-    assert after_fall(after_rise(Damping()), policy, at(5)) == Damping(level=1, reversed_at=at(5))
+    assert after_fall(Damping(), policy, at(0)) == Damping(fell_at=at(0))
+    assert after_fall(after_rise(Damping()), policy, at(5)) == Damping(level=1, reversed_at=at(5), fell_at=at(5))
     first = after_fall(after_rise(Damping()), policy, at(5), is_new_demand=True)
-    assert first == Damping(surges_until=at(1805))
+    assert first == Damping(surges_until=at(1805), fell_at=at(5))
     second = after_fall(after_rise(first, is_surge=True), policy, at(10))
-    assert second == Damping(surges_until=at(3605))
+    assert second == Damping(surges_until=at(3605), fell_at=at(10))
     assert not second.has_credit(policy, at(1804))
     assert second.has_credit(policy, at(1805))
     assert after_fall(after_rise(second, is_surge=True), policy, at(20), is_new_demand=True).level == 1
@@ -86,6 +86,17 @@ def test_a_long_calm_lowers_the_level_and_a_clock_set_back_does_not_hold_limits(
     assert after_fall(Damping(True, False, 4, at(0)), policy, at(250)).level == 3
     assert after_fall(Damping(True, False, 4, at(0)), policy, at(10_000)).level == 1
     assert not Damping(level=4, reversed_at=at(600)).is_waiting(policy, at(0))
+
+
+def test_the_level_stays_while_limits_fall_slowly() -> None:
+    """A node whose limits fall for 83 s of every 128 s kept its level for ever, and its limits swung as long."""
+    policy, damping, levels = DampingPolicy(), Damping(), []
+    for cycle in range(6):
+        damping = after_rise(damping)
+        for fall in range(12):
+            damping = after_fall(damping, policy, at(128 * cycle + 7 * fall))
+        levels.append(damping.level)
+    assert levels == [1, 2, 3, 4, 4, 4]
 
 
 @dataclass

@@ -132,11 +132,13 @@ class LoopState:
 @record(frozen=True, slots=True)
 class Crossing:
     """The measure of a trigger: `beyond_milli` is the CPU by which the waterline was crossed, at
-    the worst rule, and `cool_down_seconds` the longest cool-down of the crossed rules.
+    the worst rule, and `cool_down_seconds` the longest cool-down of the crossed rules. `since` is
+    when the first of them triggered, before it waited for CPU weights. None: now.
     """
 
     beyond_milli: Number
     cool_down_seconds: float
+    since: datetime | None = None
 
 
 @record(frozen=True, slots=True)
@@ -244,7 +246,7 @@ def is_relapse(
     is crossed by no more than the increase. Within the rules' own cool-down the trigger is always a
     relapse: the raise waited as long as configured, which was too short.
     """
-    if state.last_raise_at is None or (now - state.last_raise_at).total_seconds() > policy.relapse_seconds:
+    if state.last_raise_at is None or _seconds_after(state.last_raise_at, crossing, now) > policy.relapse_seconds:
         return False
     return not is_new_demand(state, policy, demand_milli, crossing, now)
 
@@ -256,9 +258,15 @@ def is_new_demand(
     then = state.demand_at_raise_milli
     if state.last_raise_at is None or then is None or crossing is None:
         return False
-    if (now - state.last_raise_at).total_seconds() <= crossing.cool_down_seconds:
+    if _seconds_after(state.last_raise_at, crossing, now) <= crossing.cool_down_seconds:
         return False
     return then <= policy.release_ratio * demand_milli and crossing.beyond_milli <= demand_milli - then
+
+
+def _seconds_after(raised_at: datetime, crossing: Crossing | None, now: datetime) -> float:
+    """Returns how long after a raise the waterline was crossed."""
+    since = now if crossing is None or crossing.since is None else crossing.since
+    return (since - raised_at).total_seconds()
 
 
 def after_change(

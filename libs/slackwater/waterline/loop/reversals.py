@@ -1,8 +1,8 @@
 """Damps the reversals of a node's limits, so that they do not flap. Pure.
 
 A reversal is a limit lowered after limits have risen. Lowering is never delayed, because prod comes first; rises are.
-A reversal raises the node's damping level by one, after it lost one for each whole `damping_most_seconds` without a
-reversal, and then no limit rises into headroom for
+A reversal raises the node's damping level by one, after it lost one for each whole `damping_most_seconds` since limits
+last fell, and then no limit rises into headroom for
 
     damping_seconds x 2 ^ (level - 1), at most damping_most_seconds
 
@@ -45,8 +45,9 @@ class DampingPolicy:
 class Damping:
     """has_risen    limits have risen since they last fell
     is_surge     ... because prod's demand was gone, or without effect
-    level        damped reversals in a row, less one for each `damping_most_seconds` without one
+    level        damped reversals in a row, less one for each `damping_most_seconds` in which no limit fell
     reversed_at  the last damped reversal
+    fell_at      when limits last fell; None: before this was kept
     surges_until when the credit for surges is whole again (a leaky bucket)
     """
 
@@ -55,6 +56,7 @@ class Damping:
     level: int = 0
     reversed_at: datetime | None = None
     surges_until: datetime | None = None
+    fell_at: datetime | None = None
 
     def until(self, policy: DampingPolicy) -> datetime | None:
         """Returns the time before which no limit rises into headroom. None: no reversal yet."""
@@ -107,8 +109,8 @@ def after_fall(damping: Damping, policy: DampingPolicy, now: datetime, *, is_new
     demand grew.
     """
     if not damping.has_risen:
-        return damping
-    fallen = replace(damping, has_risen=False, is_surge=False)
+        return replace(damping, fell_at=now)
+    fallen = replace(damping, has_risen=False, is_surge=False, fell_at=now)
     if (damping.is_surge or is_new_demand) and damping.has_credit(policy, now):
         step = timedelta(seconds=HOUR_SECONDS / policy.surges_per_hour)
         return replace(fallen, surges_until=max(now, damping.surges_until or now) + step)
@@ -131,5 +133,5 @@ def most_reversals(seconds: float, policy: DampingPolicy) -> float:
 def _decayed(damping: Damping, policy: DampingPolicy, now: datetime) -> int:
     if damping.reversed_at is None or policy.damping_most_seconds <= 0:
         return 0
-    calm = max(0.0, (now - damping.reversed_at).total_seconds())
+    calm = max(0.0, (now - (damping.fell_at or damping.reversed_at)).total_seconds())
     return max(0, damping.level - int(calm // policy.damping_most_seconds))

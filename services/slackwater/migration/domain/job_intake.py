@@ -9,7 +9,7 @@ from typing import Final
 from slackwater.migration.domain.sightings import SeenCluster, moved_pod
 from slackwater.migration.domain.stored_jobs import MovedPod, StoredJob
 from slackwater.podmigration.documents import JobRequest
-from slackwater.podmigration.jobs import MigrationJob
+from slackwater.podmigration.jobs import MigrationJob, MigrationMode
 
 SEEN_WITHIN_S: Final = 15.0
 """So long a job waits for the first report that shows its pod."""
@@ -35,6 +35,8 @@ def taken_in(request: JobRequest, asked_s: float, seen: SeenCluster, now_s: floa
     if pod is None and now_s < asked_s + SEEN_WITHIN_S:
         return None
     moved = MovedPod(uid=uid, name=request.pod_name, namespace=request.pod_namespace)
+    if pod is not None:
+        moved = moved_pod(pod)
     job = MigrationJob(
         id=f"{request.name}-{request.generation}",
         pod=uid or f"{request.pod_namespace}/{request.pod_name}".strip("/"),
@@ -45,8 +47,9 @@ def taken_in(request: JobRequest, asked_s: float, seen: SeenCluster, now_s: floa
         wait_s=request.wait_s,
         paused=request.paused,
         dry_run=request.dry_run,
+        starts_replacement=bool(moved.digest) and request.mode is MigrationMode.RESERVATION_FIRST,
     )
-    return StoredJob(job, request, moved if pod is None else moved_pod(pod))
+    return StoredJob(job, request, moved)
 
 
 def followed(stored: StoredJob, request: JobRequest) -> StoredJob:
