@@ -35,7 +35,7 @@ READ_WITHOUT_CONSUMER = {
     ("migration", "disruption_budget.changed"),
     *(("descheduler", event) for event in ("node.described", "node.deleted", "node.liveness_changed")),
     *(("descheduler", event) for event in ("node.scheduling_changed", "resources.offered", "peak.predicted")),
-    *(("descheduler", event) for event in ("usage.reported", "reclaim.requested")),
+    *(("descheduler", event) for event in ("usage.reported", "reclaim.requested", "migration.changed")),
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
 }
 

@@ -139,6 +139,8 @@ def valid_body(method: str, path: str, name: str) -> Any:
     """A body that the route accepts."""
     if path.endswith("/block"):
         return {"reason": "sends poison"}
+    if path.endswith("/move-plans"):
+        return {"profile": name}
     if path.endswith("/claims"):
         return {"id": name, "request": {"cpu": "1"}}
     kind = path.split("/")[2]

@@ -5,9 +5,12 @@ Names of modes, phases, conditions and reasons are those of koordinator (schedul
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from typing import Final
+from zlib import crc32
 
 from slackwater.model.records import record
 
@@ -19,6 +22,8 @@ UNANSWERED_S = 600.0
 begin, and the workload can return."""
 MOST_READY_S = 3_700.0
 """A start that began is answered by then: a workload file gives at most an hour to be ready, and then its grace."""
+MOST_NAME: Final = 63
+_OTHER: Final = re.compile(r"[^a-z0-9-]+")
 
 
 class MigrationMode(StrEnum):
@@ -161,3 +166,11 @@ class MigrationJob:
     def deadline_s(self) -> float | None:
         """When an admitted job times out. None: never, or not admitted."""
         return None if self.admitted_s is None or self.ttl_s <= 0 else self.admitted_s + self.ttl_s
+
+
+def job_name(proposal: str) -> str:
+    """Returns the name of the job of a proposal: what names of documents allow, and another one for each id."""
+    name = f"move-{_OTHER.sub('-', proposal.lower()).strip('-')}"
+    if name == f"move-{proposal}" and len(name) <= MOST_NAME:
+        return name
+    return f"{name[: MOST_NAME - 9].rstrip('-')}-{crc32(proposal.encode()):08x}"

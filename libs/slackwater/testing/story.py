@@ -27,6 +27,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.testing.story_health import health, window_of
+from slackwater.testing.story_moves import moves
 from slackwater.testing.story_offers import RESERVED_MILLI, StoryMoment, offered, records_of
 from slackwater.testing.story_predictions import predicted, prediction_record
 from slackwater.testing.story_quotas import quotas
@@ -70,6 +71,7 @@ def story(end: datetime, fleet: tuple[Character, ...] = FLEET) -> list[Event[Any
     events = [event for node in fleet for event in _Node(node, end - timedelta(seconds=LENGTH_SECONDS)).events()]
     start = end - timedelta(seconds=LENGTH_SECONDS)
     events += health(end, LENGTH_SECONDS) + strategies(start) + quotas(start, LENGTH_SECONDS)
+    events += moves(start, LENGTH_SECONDS)
     return sorted(events, key=lambda event: event.time)
 
 

@@ -34,6 +34,10 @@ class MigrationStore(Protocol):
         as written. Raises Conflict if another replica has written since."""
         ...
 
+    async def generation(self) -> int:
+        """Returns the generation of the ledger: it rises with every change of any job."""
+        ...
+
     async def jobs(self) -> Mapping[str, StoredJob]:
         """Returns all jobs by name."""
         ...

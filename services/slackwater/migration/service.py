@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 from slackwater.migration.adapters.metrics import MigrationMetrics
@@ -14,6 +15,7 @@ from slackwater.migration.usecases.arbitration_documents import ArbitrationArgsH
 from slackwater.migration.usecases.asked_documents import AskedDocuments
 from slackwater.migration.usecases.cluster_sight import ClusterSight
 from slackwater.migration.usecases.drop_ended import DropEnded
+from slackwater.migration.usecases.job_board import JobBoard
 from slackwater.migration.usecases.job_documents import MigrationJobHooks
 from slackwater.migration.usecases.move_pods import MovePods
 from slackwater.migration.usecases.propose_moves import ProposeMoves
@@ -24,7 +26,7 @@ from slackwater.resources.kinds.reservation import RESERVATION
 from slackwater.runtime.loops import Follow, Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
-from slackwater.runtime.service import Check
+from slackwater.runtime.service import Check, RpcPart
 from slackwater.telemetry.metrics import process_meters
 
 DROP_SECONDS = 300.0
@@ -44,6 +46,7 @@ class MigrationService(ReplicatedService):
         shares = {"cpu": settings.cpu_headroom_share, "memory": settings.memory_headroom_share}
         answered = asyncio.Event()
         self.sight = sight = ClusterSight(clock, shares, answered.set)
+        self.jobs, self.board = jobs.changes(), JobBoard(store)
         asked = AskedDocuments(jobs, reservations, args, clock)
         self.moves = moves = MovePods(
             store, sight, asked, clock, meter, replica.partitions.working, settings.grace_seconds, answered
@@ -62,6 +65,12 @@ class MigrationService(ReplicatedService):
             },
             checks=lambda: [Check("migration-cluster", True, "known" if sight.is_known else "is being read")],
         )
+
+    def rpc_parts(self) -> Sequence[RpcPart]:
+        """slackwater.runtime.service.SpeaksRpc."""
+        from slackwater.migration.edge.rpc import rpc_part  # imports grpc
+
+        return [rpc_part(self.jobs, self.board)]
 
 
 def build(settings: MigrationSettings, platform: Platform) -> MigrationService:

@@ -83,7 +83,7 @@ async def test_the_list_is_filtered_by_type_node_time_and_trace(client: httpx2.A
     every = await items(client)
     assert every[0]["id"] == "e-q1"
     assert every == sorted(every, key=lambda item: (item["time"], item["id"]), reverse=True)
-    assert {item["type"] for item in every} == {LIVENESS, "state.quarantined"}
+    assert {item["type"] for item in every} == {LIVENESS, "state.quarantined", "migration.changed"}
     assert every[0]["data"]["detail"] == HOSTILE
     assert [item["node"] for item in await items(client, f"?types={LIVENESS}&node=edge-10")] == ["edge-10"] * 2
     assert await items(client, f"?trace={TRACE}") == await items(client, "?types=state.*") == every[:1]

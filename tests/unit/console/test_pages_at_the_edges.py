@@ -111,7 +111,7 @@ async def test_a_mistyped_address_shows_an_error_page(pages: httpx2.AsyncClient,
 
 async def test_every_part_that_changes_is_fetched_again_when_the_stream_is_back(pages: httpx2.AsyncClient) -> None:
     """console.js asks #part (or #newer) for it; the pages of a node and of a decision had neither."""
-    for path in ("/", "/nodes", "/nodes/edge-7", "/loop", "/strategies", "/quotas"):
+    for path in ("/", "/nodes", "/nodes/edge-7", "/loop", "/strategies", "/quotas", "/moves"):
         body = (await pages.get(path)).text
         (part,) = re.findall(r'<div id="part"[^>]*>', body)
         assert re.search(r'hx-trigger="[^"]*\brefresh\b', part), path

@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 from time import perf_counter
 from typing import Any, Final
 
 from slackwater.descheduler.domain.cluster_placement import placement_of
 from slackwater.descheduler.domain.cycle_replay import replay_arguments
 from slackwater.descheduler.domain.cycle_state import OWNER_KEY, ProfileCycle, WorkloadMove, moves_by_workload
+from slackwater.descheduler.domain.kept_plans import applied, kept_plan, plan_id
+from slackwater.descheduler.domain.plan_gain import imbalances_of
 from slackwater.descheduler.ports import CycleMeter, CycleStore, CycleUnit
 from slackwater.descheduler.usecases.cluster_state import ClusterState
-from slackwater.descheduler.usecases.cycle_records import SERVICE, cycle_record, move_events, outcome_of
+from slackwater.descheduler.usecases.cycle_records import SERVICE, cycle_record, outcome_of
+from slackwater.descheduler.usecases.plan_records import step_events
 from slackwater.descheduling.documents import DeschedulerProfile
 from slackwater.descheduling.placement import ClusterPlacement
 from slackwater.descheduling.profile import CycleTrigger, DeclaredProfile
@@ -26,6 +30,7 @@ from slackwater.events.decision_recorded import decision_event
 from slackwater.events.envelope import event_of
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
+from slackwater.podmigration.jobs import job_name
 from slackwater.resources.in_force import ResourcesInForce
 from slackwater.telemetry.logs import get_logger
 
@@ -122,13 +127,33 @@ class RunCycles:
                 figures = _figures(cluster, plan, len(pending))
                 record = cycle_record(profile, cycle.cycle, trigger, plan, figures, arguments, now)
                 await unit.publish(decision_event(record, None, SERVICE))
-                if not profile.dry_run:
-                    for move in move_events(profile, cycle.cycle, plan, record.id, now):
-                        await unit.publish(event_of(move, source=SERVICE, time=now))
-                    await unit.add_moves(_moves(profile, plan, now_s))
+                if not profile.dry_run and plan.moves:
+                    await self._propose(unit, profile, cluster, plan, (cycle.cycle, record.id), now)
             await unit.save(replace(cycle, outcome=outcome))
         self._last[profile.name] = now_s
         self._note(profile, last, plan)
+
+    async def _propose(
+        self,
+        unit: CycleUnit,
+        profile: DeclaredProfile,
+        cluster: ClusterPlacement,
+        plan: ProfilePlan,
+        of: tuple[int, str],
+        now: datetime,
+    ) -> None:
+        """Publish the moves of a cycle, and keep them as an applied plan, whose gain is measured. `of`: its number and
+        the id of its record."""
+        cycle, decision = of
+        now_s = now.timestamp()
+        identity = plan_id(profile.name, profile.generation, plan.moves, decision)
+        kept = kept_plan(profile, plan, cluster, identity, imbalances_of(cluster, plan.moves), now_s)
+        events = step_events(profile, cycle, kept.steps, decision, now)
+        for move in events:
+            await unit.publish(event_of(move, source=SERVICE, time=now))
+        await unit.add_moves(_moves(profile, plan, now_s))
+        jobs = [job_name(move.id) for move in events]
+        await unit.save_plan(applied(kept, jobs, decision, now_s, profile.ttl_s, cycle))
 
     async def _kept_moves(self, unit: CycleUnit, window_s: float, now_s: float) -> Sequence[WorkloadMove]:
         """Reads the moves; drops those from before the window, to which no profile looks back."""

@@ -77,6 +77,8 @@ class StoredJob:
     """When the end of the old pod was received, by the server's clock."""
     ready_s: float | None = None
     """When it was received that the new pod is ready, by the server's clock."""
+    version: int = 0
+    """Generation of the ledger that changed it last; the store sets it."""
 
     @property
     def name(self) -> str:

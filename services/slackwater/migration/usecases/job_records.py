@@ -175,17 +175,9 @@ def shown_state(stored: StoredJob) -> tuple[object, ...]:
     """What a job's event is published for."""
     job, hold = stored.job, stored.hold
     held = None if hold is None else (hold.filter, hold.scope)
-    return (
-        job.step,
-        job.start_attempt,
-        job.phase,
-        job.reason,
-        job.outcome,
-        job.target_node,
-        job.replacement,
-        held,
-        stored.decision,
-    )
+    message = "" if job.step is MigrationStep.WAITING else job.message  # counts of a hold change all the time
+    where = job.target_node, job.replacement
+    return job.step, job.start_attempt, job.phase, job.reason, message, job.outcome, where, held, stored.decision
 
 
 def _step_inputs(step: JobStep, stored: StoredJob) -> tuple[Input, ...]:
