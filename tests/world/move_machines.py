@@ -12,9 +12,11 @@ from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from tests.world.processes import Process
 from tests.world.trace import Kind
+from tests.world.world import World
 
 from slackwater.bus.port import Bus
 from slackwater.events.envelope import Event, Payload, event_of
@@ -29,10 +31,6 @@ from slackwater.model.errors import SlackwaterError
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.pods import Pod
 from slackwater.testing.reports import usage
-
-if TYPE_CHECKING:
-    from tests.world.processes import Process
-    from tests.world.world import World
 
 LOST: Final = "the node was lost"
 """What a pod ended by, where no eviction ended it."""

@@ -1,7 +1,7 @@
 """What a seed of a world of moves has: nodes, faults, and the documents that say what is moved and how much at a time.
 
 Drawn from random sources of their own, so that no other world changes. tests.world.move_fleet plays the nodes and the
-controllers of their pods, tests.world.job_operators those who ask for moves.
+controllers of their pods, tests.world.job_operators the operators that ask for moves.
 """
 
 from __future__ import annotations

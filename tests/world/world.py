@@ -15,7 +15,6 @@ from typing import Any
 from tests.world.clocks import HostClock
 from tests.world.loop import sim_loop
 from tests.world.machine.station import Station
-from tests.world.move_machines import MoveMachine
 from tests.world.network import Network, Server
 from tests.world.plan import (
     BROKER,
@@ -120,8 +119,8 @@ class World:
         self.places: dict[str, Place] = {}
         self.stations: dict[str, Station] = {}
         """The machines, by the name of the agent's process."""
-        self.machines: dict[str, MoveMachine] = {}
-        """Those of a world of moves."""
+        self.machines: dict[str, Any] = {}
+        """Those of a world of moves (tests.world.move_machines)."""
         self.console_model = MemoryReadModel()
         """The read model of the console, if the plan has one."""
         self.stream_readers: Sequence[Any] = ()

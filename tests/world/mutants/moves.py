@@ -25,6 +25,7 @@ MOVES = (
             ),
         ),
         (LIMITS, LIFE, NAMED),
+        seed=1,
     ),
     _mutant(
         "reservation kept after the end",
@@ -37,6 +38,7 @@ MOVES = (
             ),
         ),
         (RESERVED,),
+        seed=1,
     ),
     _mutant(
         "generation of the ledger not checked",
@@ -68,6 +70,7 @@ MOVES = (
             ),
         ),
         (PODS,),
+        seed=1,
     ),
     _mutant(
         "leave not asked",
@@ -80,12 +83,14 @@ MOVES = (
             ),
         ),
         (LEAVE, BUDGETS),
+        seed=1,
     ),
     _mutant(
         "any leave will do",
         "an answer that grants the leave of some jobs is taken for that of all",
         (Edit("migration.domain.eviction_leave:with_answer", "if stored.job.id in said.granted:", "if True:"),),
         (LEAVE, BUDGETS),
+        seed=2,
     ),
     _mutant(
         "rest of a moved workload forgotten",
@@ -98,6 +103,7 @@ MOVES = (
             ),
         ),
         (PROFILES, REST),
+        seed=5,
     ),
     _mutant(
         "loop detector off",
