@@ -72,6 +72,10 @@ TABLES: dict[str, tuple[str, Read]] = {
         VALUES ('Autonomy', 'gold', 1, now(), false, $1)""",
         lambda model: model.resources("Autonomy"),
     ),
+    "move": (
+        "INSERT INTO move (job, changed_at, step, body) VALUES ('j', now(), 'moving', $1)",
+        lambda model: model.moves(SINCE, 9),
+    ),
     "quota_ledger": (
         "INSERT INTO quota_ledger (tree, at, accounted_at, body) VALUES ('t', now(), now(), $1)",
         lambda model: model.quota_ledgers(),
