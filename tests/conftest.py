@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import httpcore2
 import pytest
 import typer.main
 import typer.testing
@@ -30,6 +31,9 @@ properties take half the time. `make test ARGS=--hypothesis-profile=thorough` dr
 
 typer.testing._get_command = cache(typer.main.get_command)
 """Each invocation of a command line built all verbs with their options again, for 30 ms."""
+
+httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
+"""Each HTTP client of a test loaded the machine's certificates, for 20 ms, though nearly all use plain HTTP."""
 
 TESTS = Path(__file__).parent
 LONGEST_FIRST = (

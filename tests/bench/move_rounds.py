@@ -17,7 +17,10 @@ from tests.bench.verdict import Scale, Target
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.descheduler.domain.cluster_placement import placement_of
-from slackwater.descheduler.usecases.cycle_records import cycle_record, move_events, outcome_of
+from slackwater.descheduler.domain.kept_plans import kept_plan
+from slackwater.descheduler.domain.plan_gain import imbalances_of
+from slackwater.descheduler.usecases.cycle_records import cycle_record, outcome_of
+from slackwater.descheduler.usecases.plan_records import step_events
 from slackwater.descheduling.cycle import CycleLimits
 from slackwater.descheduling.low_node_load import LowNodeLoadArgs, LowNodeLoadPool
 from slackwater.descheduling.placement import LoadSource
@@ -126,7 +129,9 @@ def _cycle(nodes: int) -> dict[str, Any]:
         plan = run_profile(cluster, profile, {}, {}, _NOW.timestamp())
         outcome_of(profile, plan)
         record = cycle_record(profile, 1, CycleTrigger.INTERVAL, plan, {"nodes": nodes}, None, _NOW)
-        found["moves"] = len(move_events(profile, 1, plan, record.id, _NOW))
+        imbalances = imbalances_of(cluster, plan.moves)
+        kept = kept_plan(profile, plan, cluster, "plan", imbalances, _NOW.timestamp())
+        found["moves"] = len(step_events(profile, 1, kept.steps, record.id, _NOW))
 
     with _gc_of_services():
         seconds = _median(cycle)

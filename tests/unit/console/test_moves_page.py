@@ -79,7 +79,7 @@ def test_every_step_of_a_move_has_a_stage_and_steps_never_go_back() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(MigrationStep), st.sampled_from(MigrationPhase), st.integers(0, 50))))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_every_job_is_in_one_stage(states: list[tuple[MigrationStep, MigrationPhase, int]]) -> None:
     counts = [MoveCount(step.value, phase.value, "", jobs) for step, phase, jobs in states]
     tiles = stage_tiles(counts)
@@ -88,7 +88,7 @@ def test_every_job_is_in_one_stage(states: list[tuple[MigrationStep, MigrationPh
 
 
 @given(st.lists(st.floats(0, 1.2), min_size=1, max_size=30))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_the_spread_counts_each_node_once_and_moves_between_nodes_keep_the_mean(shares: list[float]) -> None:
     spread = load_spread(shares)
     assert (sum(spread.buckets), len(spread.buckets), spread.nodes) == (len(shares), BUCKETS, len(shares))

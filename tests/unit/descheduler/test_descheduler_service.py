@@ -289,7 +289,7 @@ async def _settled(loads: list[int], nodes: int) -> tuple[list[int], Descheduler
     return [len(moves) for moves in found], scene
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(loads=st.lists(st.integers(50, 2 * CORE), min_size=1, max_size=10), nodes=st.integers(2, 4))
 def test_under_constant_load_cycles_come_to_rest(loads: list[int], nodes: int) -> None:
     counts, scene = asyncio.run(_settled(loads, nodes))

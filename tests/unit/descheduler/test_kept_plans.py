@@ -128,7 +128,7 @@ def test_a_cluster_that_changed_in_favour_of_a_plan_does_not_make_it_stale() -> 
 loads = st.lists(st.integers(0, 500), min_size=1, max_size=8)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data(), before=loads, after=loads)
 def test_the_part_of_the_cluster_in_a_record_decides_as_the_whole(
     data: st.DataObject, before: list[int], after: list[int]
@@ -195,7 +195,7 @@ def test_a_measured_gain_is_judged_beside_the_expected_one(gain: float | None, r
     assert result_of(step) is GainResult(result)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(pods=loads, data=st.data())
 def test_moves_as_planned_gain_what_was_expected(pods: list[int], data: st.DataObject) -> None:
     """The measured figure is the expected one: with all pods on their targets and nothing else changed they are equal,

@@ -42,7 +42,7 @@ def reserved(snapshot: NodeSnapshot, kept: list[KeptRoom]) -> NodeSnapshot:
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     snapshot=snapshots,
     strategy=strategies,
@@ -71,7 +71,7 @@ def test_what_is_kept_comes_off_once_and_records_of_it_replay(
             assert decide(**arguments) == one.value
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(snapshot=snapshots, strategy=strategies, kept=st.lists(rooms, max_size=4))
 def test_offers_and_what_is_kept_never_exceed_the_slack(
     snapshot: NodeSnapshot, strategy: Strategy, kept: list[KeptRoom]

@@ -31,7 +31,7 @@ from slackwater.podmigration.batched import arbitrate
 from slackwater.podmigration.limits import HoldFilter
 from slackwater.podmigration.snapshot import MigrationSnapshot, WaitingJob, WorkloadReplicas
 
-few = settings(max_examples=15)
+few = settings(max_examples=10)
 LIMITS = {
     "PerWorkload": {HoldFilter.WORKLOAD_MIGRATING, HoldFilter.WORKLOAD_UNAVAILABLE},
     "PerNode": {HoldFilter.NODE},

@@ -92,7 +92,7 @@ def _gain_record(plan: KeptPlan, step: KeptStep, gain: float, now: datetime) -> 
             Input(name="load now", value=round(after, 4), unit="", source="agents' reports"),
             Input(name="expected gain", value=round(step.expected_gain, 4), unit="", source=f"plan {plan.id}"),
             Input(name="measured gain", value=round(gain, 4), unit="", source="agents' reports"),
-            Input(name="result", value=result_of(step).value.replace("_", " "), unit="", source=""),
+            Input(name="result", value=result_of(step).value.replace("_", " "), unit="", source="gains"),
             Input(name="plan", value=plan.id, unit="", source=f"deschedulerprofile/{plan.profile}"),
         ),
         terms=terms,
