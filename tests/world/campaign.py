@@ -34,6 +34,7 @@ WORTH_WARMING_UP = 10
 IMPORTED_LATE = (
     "_strptime",
     "slackwater.agent.usecases.guard_disconnected",
+    "slackwater.descheduler.usecases.descheduler_profile",
     "slackwater.prediction.adapters.predictors.built_in",
 )
 """Modules that are imported where they are first used."""

@@ -175,8 +175,8 @@ def _profile(rng: Random, *, lasting: bool = False) -> Spec:
         "triggers": {"debounceSeconds": rng.choice((0, 2, 5))},
         "limits": {"total": rng.choice((1, 3, 10)), "perNode": rng.choice((1, 2, None))},
         "rest": {
-            "restSeconds": rng.choice((10, 20, 40)),
-            "loopMoves": rng.choice((1, 2, 3)),
+            "restSeconds": rng.choice((20, 40) if lasting else (3, 6, 20)),
+            "loopMoves": rng.choice((1, 1, 2)),
         },
         "marginPercent": rng.choice((0, 5, 10)),
         "lowNodeLoad": {

@@ -20,7 +20,7 @@ MOVES = (
         (
             Edit(
                 "migration.domain.arbitration_round:snapshot_of",
-                "active=[_active(stored) for stored in live if stored.job.step is not MigrationStep.WAITING]",
+                "active=[_active(stored, names) for stored in live if stored.job.step is not MigrationStep.WAITING]",
                 "active=[]",
             ),
         ),
@@ -97,7 +97,7 @@ MOVES = (
         "a cycle does not keep what it has proposed",
         (
             Edit(
-                "descheduler.usecases.run_cycles:RunCycles._run",
+                "descheduler.usecases.run_cycles:RunCycles._propose",
                 "await unit.add_moves(_moves(profile, plan, now_s))",
                 "pass",
             ),
@@ -146,6 +146,7 @@ MOVES = (
             ),
         ),
         (IN_TIME,),
+        seed=1,
     ),
     _mutant(
         "withdrawal confirmed too early",

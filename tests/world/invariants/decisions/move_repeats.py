@@ -9,7 +9,7 @@ from typing import Any
 
 from slackwater.decisions.reasons import Reason
 from slackwater.decisions.record import DecisionRecord
-from slackwater.descheduler.domain import cycle_replay
+from slackwater.descheduler.domain import cycle_replay, plan_gain, plan_replay
 from slackwater.descheduler.usecases.cycle_records import cycle_record
 from slackwater.descheduling.documents import DeschedulerProfile, profile_of
 from slackwater.descheduling.profile import CycleTrigger
@@ -69,9 +69,16 @@ def _of_admission(record: DecisionRecord, again: Any) -> tuple[Any, Any]:
     return said, (again, reason, held)
 
 
+def _of_amount(record: DecisionRecord, again: Any) -> tuple[Any, Any]:
+    """The size of a plan, or its gain in permille."""
+    return record.result, again
+
+
 REPEATS: Mapping[str, Callable[[DecisionRecord, Any], tuple[Any, Any]]] = MappingProxyType(
     {
         cycle_replay.FUNCTION: _of_cycle,
+        plan_replay.FUNCTION: _of_amount,
+        f"{plan_gain.__name__}:{plan_gain.replay_gain.__name__}": _of_amount,
         job_replay.STEP: _of_step,
         job_replay.START: _of_step,
         job_replay.ADMISSION: _of_admission,
