@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import httpcore2
 import pytest
 import typer.main
 import typer.testing
@@ -30,6 +31,9 @@ properties take half the time. `make test ARGS=--hypothesis-profile=thorough` dr
 
 typer.testing._get_command = cache(typer.main.get_command)
 """Each invocation of a command line built all verbs with their options again, for 30 ms."""
+
+httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
+"""Each HTTP client of a test loaded the machine's certificates, for 20 ms, though nearly all use plain HTTP."""
 
 TESTS = Path(__file__).parent
 LONGEST_FIRST = (
@@ -72,14 +76,11 @@ ALONE = "tests/kubernetes/test_helm_on_api_server.py"
 """A file of such a folder that has a control plane of its own."""
 BUSIEST_LAST = (
     "conformance/test_total_adaptors.py",
-    "unit/cli/test_backtest_verb.py",
-    "unit/simulation/test_assess_verb.py",
     "unit/world/test_planted_violation.py",
     "unit/world/test_world_seeds.py",
     "unit/world/test_agent_histories.py",
     "unit/world/test_world_mutants.py",
     "unit/world/test_hundred_seeds.py",
-    "unit/peaks/test_model_properties.py",
     "contract/test_hostile_requests.py",
 )
 """Those that compute for more than ten seconds: they come first in the lane that begins at the end."""

@@ -24,15 +24,18 @@ READ_WITHOUT_CONSUMER = {
     ("kubernetes", "intent.declared"),  # watched: the last document per node and writer counts
     ("kubernetes", "node.described"),
     ("kubernetes", "node.scheduling_changed"),
+    ("kubernetes", "disruption_budget.changed"),  # watched: it compares what was published with its copy
     # watched too: every replica folds the whole cluster
     *(("quota", event) for event in ("node.described", "node.deleted", "node.liveness_changed")),
     *(("quota", event) for event in ("node.scheduling_changed", "resources.offered", "usage.reported")),
+    ("quota", "node.reserved"),
     *(("migration", event) for event in ("node.described", "node.deleted", "node.liveness_changed", "intent.observed")),
     *(("migration", event) for event in ("node.scheduling_changed", "resources.offered", "usage.reported")),
     ("migration", "peak.predicted"),
+    ("migration", "disruption_budget.changed"),
     *(("descheduler", event) for event in ("node.described", "node.deleted", "node.liveness_changed")),
     *(("descheduler", event) for event in ("node.scheduling_changed", "resources.offered", "peak.predicted")),
-    *(("descheduler", event) for event in ("usage.reported", "reclaim.requested")),
+    *(("descheduler", event) for event in ("usage.reported", "reclaim.requested", "migration.changed")),
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
 }
 

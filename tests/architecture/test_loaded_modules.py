@@ -27,24 +27,21 @@ HEAVY = {
 PORTIONS = [str(ROOT / "services"), str(ROOT / "libs")]
 
 
-def loaded_by(module: str) -> set[str]:
-    """Top-level names in sys.modules of a fresh process that imported `module`."""
-    code = f"import sys, {module}; print(*{{name.split('.')[0] for name in sys.modules}})"
+def loaded_by(*modules: str) -> set[str]:
+    """Top-level names in sys.modules of a fresh process that imported `modules`."""
+    code = f"import sys, {', '.join(modules)}; print(*{{name.split('.')[0] for name in sys.modules}})"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(PORTIONS)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("module", ["slackwater.agent.service", "slackwater.agent.process"])
-def test_the_agent_loads_nothing_heavy(module: str) -> None:
-    assert loaded_by(module) & HEAVY == set()
+def test_the_agent_loads_nothing_heavy() -> None:
+    assert loaded_by("slackwater.agent.service", "slackwater.agent.process") & HEAVY == set()
 
 
-@pytest.mark.parametrize(
-    "module", ["slackwater.cli.single_service", "slackwater.ingestion.service", "slackwater.console.service"]
-)
-def test_grpc_is_loaded_only_where_it_is_served(module: str) -> None:
-    assert loaded_by(module) & {"grpc", "google"} == set()
+def test_grpc_is_loaded_only_where_it_is_served() -> None:
+    modules = ("slackwater.cli.single_service", "slackwater.ingestion.service", "slackwater.console.service")
+    assert loaded_by(*modules) & {"grpc", "google"} == set()
 
 
 def test_what_is_heavy_would_be_seen() -> None:
@@ -52,22 +49,28 @@ def test_what_is_heavy_would_be_seen() -> None:
     assert "grpc" in loaded_by("slackwater.console.edge.rpc")
 
 
-def check_contracts(tmp_path: Path, *more: Path) -> subprocess.CompletedProcess[str]:
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The imports of the modules, which the second look at the tree does not parse again."""
+    return tmp_path_factory.mktemp("imports")
+
+
+def check_contracts(cache: Path, *more: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*PORTIONS, *map(str, more)])}
     code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
-    command = [sys.executable, "-c", code, "--no-logo", "--cache-dir", str(tmp_path / "cache")]
+    command = [sys.executable, "-c", code, "--no-logo", "--cache-dir", str(cache)]
     arguments = ["--config", str(ROOT / ".importlinter")]
     return subprocess.run(
         [*command, *arguments], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
     )
 
 
-def test_the_import_contracts_hold(tmp_path: Path) -> None:
-    done = check_contracts(tmp_path)
+def test_the_import_contracts_hold(cache: Path) -> None:
+    done = check_contracts(cache)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_contracts_see_a_detour(tmp_path: Path) -> None:
+def test_the_contracts_see_a_detour(tmp_path: Path, cache: Path) -> None:
     """A further portion of the namespace: a domain that reaches SQLAlchemy through a module between."""
     planted = tmp_path / "portion" / "slackwater" / "planted"
     (planted / "domain").mkdir(parents=True)
@@ -75,7 +78,7 @@ def test_the_contracts_see_a_detour(tmp_path: Path) -> None:
         (folder / "__init__.py").touch()
     (planted / "between.py").write_text("import sqlalchemy\n")
     (planted / "domain" / "sums.py").write_text("from slackwater.planted import between\n")
-    done = check_contracts(tmp_path, tmp_path / "portion")
+    done = check_contracts(cache, tmp_path / "portion")
     assert done.returncode == 1
     assert "slackwater.planted.domain.sums" in done.stdout
 

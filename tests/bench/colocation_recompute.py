@@ -102,6 +102,8 @@ def fleet_of_size(nodes: int) -> FleetArrays:
         age_seconds=rng.random(nodes) * 400,
         lost=~yes,
         pods=pods,
+        kept_mid=zero,
+        kept_batch=zero,
     )
 
 

@@ -36,6 +36,7 @@ from tests.bench import (
     kubernetes,
     machine,
     migration,
+    move_rounds,
     outbox,
     peers,
     prediction_models,
@@ -145,6 +146,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "migration": (
         "arbitration of 10,000 and 100,000 waiting jobs; LowNodeLoad at 100, 1,000 and 5,000 nodes of 30 pods",
         lambda path, given, speed: migration.measure(),
+    ),
+    "move_rounds": (
+        "whole rounds of migration with 10,000 and 100,000 waiting jobs; cycles of the descheduler from folded events",
+        lambda path, given, speed: move_rounds.measure(),
     ),
     "waterline_plan": (
         "a plan of the precise framework for a node with 110 pods",

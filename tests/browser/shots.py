@@ -28,6 +28,7 @@ PAGES = {
     "told": "/decisions?pod=checkout-0&spared=true&done=carried-out&pool=edge",
     "decision": f"/decisions/{identifier('edge-7', 'throttle', SURGE[0] + 25)}",
     "loop": "/loop",
+    "moves": "/moves?span=15m",
     "events": "/events",
     "liveness": "/events?type=node.liveness_changed",
     "kinds": "/resources",

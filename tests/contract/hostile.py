@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -133,12 +134,16 @@ KINDS = {
     "deschedulerprofiles": "DeschedulerProfile",
     "podmigrationjobs": "PodMigrationJob", "reservations": "Reservation", "arbitrationargs": "ArbitrationArgs",
 }  # fmt: skip
+ALIKE = re.compile(rf"(?<=/v1/)(?:{'|'.join(KINDS)})(?=/)|(?<=/quarantine/)[a-z]+")
+"""Parts of a path that differ between routes that the same code makes, for every kind and for every service."""
 
 
 def valid_body(method: str, path: str, name: str) -> Any:
     """A body that the route accepts."""
     if path.endswith("/block"):
         return {"reason": "sends poison"}
+    if path.endswith("/move-plans"):
+        return {"profile": name}
     if path.endswith("/claims"):
         return {"id": name, "request": {"cpu": "1"}}
     kind = path.split("/")[2]
@@ -153,10 +158,10 @@ def sample(schema: Mapping[str, Any], description: Mapping[str, Any]) -> Any:
     return _value(dict(schema), description["components"]["schemas"])
 
 
-def hostile_bodies(document: Any) -> Iterator[Body]:
-    """The document with one literal at one place, in an order that mixes both and is the same every time."""
+def hostile_bodies(document: Any, seed: int) -> Iterator[Body]:
+    """The document with one literal at one place, in an order that mixes both and is the same for a seed."""
     pairs = [(place, literal) for place, _ in _places(document) for literal in LITERALS]
-    random.Random(1).shuffle(pairs)
+    random.Random(seed).shuffle(pairs)
     for place, literal in pairs:
         copy = json.loads(json.dumps(document))
         put(copy, place, "@@")

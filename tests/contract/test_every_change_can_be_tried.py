@@ -216,6 +216,26 @@ def released_claim(client: httpx2.Client, nats: str) -> Attempt:
     return Attempt(client, "DELETE", path, None, path)
 
 
+PLANS = "/v1/move-plans"
+
+
+def profile_of_plans(client: httpx2.Client, name: str) -> dict[str, str]:
+    """Stores a profile whose own cycles propose nothing; returns the body that asks for a plan of it."""
+    path = f"/v1/deschedulerprofiles/{name}"
+    document = {"kind": "DeschedulerProfile", "metadata": {"name": name}, "spec": {"dryRun": True}}
+    assert client.put(path, json=document).status_code in (200, 201)
+    return {"profile": name}
+
+
+def new_plan(client: httpx2.Client, nats: str) -> Attempt:
+    return Attempt(client, "POST", PLANS, profile_of_plans(client, "tried-plan"), PLANS)
+
+
+def applied_plan(client: httpx2.Client, nats: str) -> Attempt:
+    made = client.post(PLANS, json=profile_of_plans(client, "tried-apply")).json()
+    return Attempt(client, "POST", f"{PLANS}/{made['id']}/apply", None, f"{PLANS}/{made['id']}")
+
+
 SERVICES = service_names()
 SET_ASIDE = "tried"
 """The row that is in every quarantine."""
@@ -265,6 +285,8 @@ ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
     "POST /v1/quotas/{quota}/claims": new_claim,
     "POST /v1/quotas/{quota}/claims/{claim}/start": started_claim,
     "DELETE /v1/quotas/{quota}/claims/{claim}": released_claim,
+    "POST /v1/move-plans": new_plan,
+    "POST /v1/move-plans/{plan}/apply": applied_plan,
     "DELETE /v1/colocationstrategies/{name}": strategy_of_a_pool,
     "POST /v1/deadletters/{id}/replay": dead_letter,
     "PUT /v1/nodes/{name}/block": new_block,

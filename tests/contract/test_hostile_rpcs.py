@@ -22,6 +22,7 @@ COLOCATION = "/slackwater.v1.ColocationService/"
 METHODS = (
     *(f"{COLOCATION}{name}" for name in ("GetNode", "ListNodes", "WatchOffers")),
     *(f"/slackwater.v1.QuotaService/{name}" for name in ("Admit", "AdmitMany", "Release", "Watch")),
+    *(f"/slackwater.v1.MigrationService/{name}" for name in ("Submit", "Watch")),
     "/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch", "/grpc.health.v1.Health/List",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 )  # fmt: skip

@@ -60,7 +60,7 @@ def until(holds: Callable[[], object], what: str, seconds: float = 60.0) -> None
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, what
-        time.sleep(0.02)
+        time.sleep(0.1)  # a look reads every process of the machine
 
 
 @pytest.fixture
@@ -99,12 +99,12 @@ def test_a_killed_guardian_or_command_leaves_nothing(temporary: Path, depth: int
     assert_nothing_is_left(temporary, set())
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1, 0.15, 0.25])
-def test_there_is_no_moment_too_early_to_be_killed(temporary: Path, delay: float) -> None:
-    process = start(temporary, "-c", GUARDED, sys.executable, "-c", BATCH)
-    time.sleep(delay)
-    process.kill()
-    process.wait()
+def test_there_is_no_moment_too_early_to_be_killed(temporary: Path) -> None:
+    for delay in (0.0, 0.02, 0.05, 0.1, 0.15, 0.25):
+        process = start(temporary, "-c", GUARDED, sys.executable, "-c", BATCH)
+        time.sleep(delay)
+        process.kill()
+        process.wait()
     assert_nothing_is_left(temporary, set())
 
 
@@ -121,14 +121,14 @@ def test_the_exit_status_and_what_was_printed_are_the_commands(temporary: Path) 
 
 
 @pytest.mark.faults
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("runner", "number"),
-    [(runner, signal.SIGKILL) for runner in RUNNERS]
-    + [("bench", signal.SIGINT), ("faults", signal.SIGTERM), ("rehearse", signal.SIGTERM)],
+    [("bench", signal.SIGINT), ("faults", signal.SIGTERM), ("rehearse", signal.SIGKILL)],
     ids=str,
 )
 def test_an_ended_runner_leaves_nothing(temporary: Path, runner: str, number: signal.Signals) -> None:
+    """Every runner once and every signal once: what follows a signal is the guardian's, whose tests are above."""
     process = start(temporary, *(part.format(temporary) for part in RUNNERS[runner]))
 
     def at_work() -> bool:
@@ -139,7 +139,7 @@ def test_an_ended_runner_leaves_nothing(temporary: Path, runner: str, number: si
                 names.add((Path("/proc") / str(pid) / "comm").read_text().strip())
         return {"postgres", "nats-server"} <= names and bool(instances(temporary))
 
-    until(at_work, "its servers never came up")
+    until(at_work, "its servers never came up", 150)  # they take five seconds, and over sixty at a load of twenty
     ids = instances(temporary)
     assert len(processes(temporary)) > 3
     process.send_signal(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -21,10 +22,12 @@ FIELDS: Mapping[str, Drawn] = {"metricRule.name": st.sampled_from(METRICS)}
 """Texts that must be of a register, by the end of their path."""
 
 
+@cache
 def documents(kind: Kind, *, wrong: bool = True) -> Drawn:
     """Documents named gold, or as the kind's parent. `wrong`: some have values of a wrong type or out of bounds."""
     names = ["gold", *([kind.parent] if kind.parent else [])]
-    return st.sampled_from(names).flatmap(lambda name: _document(kind, name, wrong=wrong))
+    drawn = {name: _document(kind, name, wrong=wrong) for name in names}
+    return st.sampled_from(names).flatmap(drawn.__getitem__)
 
 
 def _document(kind: Kind, name: str, *, wrong: bool) -> Drawn:

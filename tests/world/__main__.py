@@ -40,6 +40,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, help="the most nodes of a seed (default 10; of mutants: their own)")
     parser.add_argument("--seconds", type=float, help="virtual seconds of a seed (default 600; of mutants: their own)")
     parser.add_argument("--quotas", action="store_true", help="seeds of a world of quotas alone, on scripted nodes")
+    parser.add_argument("--moves", action="store_true", help="seeds of a world of moves: descheduler and migration")
     parser.add_argument("--workers", type=int, default=2, help="seeds at a time (default 2)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome of each seed as a line of JSON")
     parser.add_argument("--mutants", nargs="*", metavar="NAME", help="find wrong versions of the product, all or some")

@@ -34,6 +34,7 @@ WORTH_WARMING_UP = 10
 IMPORTED_LATE = (
     "_strptime",
     "slackwater.agent.usecases.guard_disconnected",
+    "slackwater.descheduler.usecases.descheduler_profile",
     "slackwater.prediction.adapters.predictors.built_in",
 )
 """Modules that are imported where they are first used."""
@@ -74,7 +75,9 @@ def prepare(*, runs: int = 1) -> None:
 
 
 def outcome_of(seed: int, options: argparse.Namespace, wanted: Wanted | None = None) -> Outcome:
-    return perform(draw(seed, nodes=options.nodes, seconds=options.seconds, quotas=options.quotas), wanted)
+    return perform(
+        draw(seed, nodes=options.nodes, seconds=options.seconds, quotas=options.quotas, moves=options.moves), wanted
+    )
 
 
 def checked_outcome_of(seed: int, options: argparse.Namespace) -> Outcome:
@@ -149,6 +152,7 @@ def command(seed: int, options: argparse.Namespace) -> str:
     given += [f"--nodes {options.nodes}"] if options.nodes != NODES else []
     given += [f"--seconds {options.seconds:g}"] if options.seconds != SECONDS else []
     given += ["--quotas"] if options.quotas else []
+    given += ["--moves"] if options.moves else []
     return f'make world ARGS="{" ".join(given)}"'
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from tests.world.machine.station import Station
-from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas, services_of
+from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, machines, replicas, services_of
 from tests.world.world import REPLACED_SECONDS, World
 
 MOST_SESSIONS = 100
@@ -41,7 +41,7 @@ class FaultKind:
 
 
 def processes(plan: Plan) -> Sequence[str]:
-    return [*replicas(plan), *agents(plan)]
+    return [*replicas(plan), *agents(plan), *machines(plan)]
 
 
 def connections(plan: Plan) -> Sequence[str]:
@@ -346,6 +346,19 @@ AGENT_RESTARTS = FaultKind("agent restarts again and again", agents, (10.0, 60.0
 """Each of its processes sends a report or two, or none."""
 RACK_POWER = FaultKind("power of a rack fails", agents, (0.5, 10.0), _rack_power_failure, _broker_up)
 """That of the broker and of one agent's process, whose disk stays as it is."""
+
+
+def _vanish_machine(world: World, fault: PlannedFault) -> None:
+    world.crash(fault.target, restart_after=fault.seconds)
+    world.machines[fault.target].vanish()
+
+
+def _return_machine(world: World, fault: PlannedFault) -> None:
+    world.machines[fault.target].come_back()
+
+
+MACHINE_VANISHES = FaultKind("machine vanishes", machines, (3.0, 40.0), _vanish_machine, _return_machine)
+"""Of a world of moves: its pods end, and it comes back without them."""
 LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 20.0), _read_only, _writable)
 """Long enough to use up the deliveries of a message. A minute with processes that change is a regression."""
 
@@ -386,6 +399,7 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         AGENT_CUT,
         RACK_POWER,
         AGENT_RESTARTS,
+        MACHINE_VANISHES,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

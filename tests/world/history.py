@@ -13,9 +13,11 @@ from tests.world.consoles import StreamReader, build_console, consoles
 from tests.world.eager_operators import EagerOperators
 from tests.world.faults import ROLLED, fault_kinds
 from tests.world.invariants import Invariant, Violation, invariants_of
+from tests.world.job_operators import JobOperators
 from tests.world.machine.fleet import draw_sizes
 from tests.world.machine.station import Station, settings_of
 from tests.world.machine_record import recorded
+from tests.world.move_fleet import MoveFleet
 from tests.world.plan import CONSOLE, Plan, PlannedChange, PlannedFault, agents, replicas
 from tests.world.processes import Process
 from tests.world.quota_habits import EAGER
@@ -47,6 +49,11 @@ class History(World):
         self.clients = [Client(self, f"client-{number}") for number in range(plan.clients)]
         self.stream_readers = [StreamReader(self, f"reader-{number}") for number in range(plan.consoles)]
         self.claimers = [Claimer(self, f"claimer-{number}") for number in range(plan.claimers)]
+        self.moved = MoveFleet(self) if plan.move_nodes else None
+        """The fleet of a world of moves."""
+        if self.moved is not None:
+            self.machines = self.moved.machines
+            JobOperators(self, self.moved)
         if EAGER in plan.habits:
             EagerOperators(self)
         self.failed_step = 0
@@ -83,12 +90,20 @@ class History(World):
             self.add(claimer.name, claimer.run)
         if self.plan.scripted_nodes:
             self.add(FLEET, ScriptedFleet(self).run)
+        if self.moved is not None:
+            self._compose_moves(self.moved)
         for name in consoles(self.plan):
             self.add(name, self.replica(CONSOLE))
         for reader in self.stream_readers:
             self.add(reader.name, reader.run)
         for station in self.stations.values():
             self.loop.create_task(station.workload.run())
+
+    def _compose_moves(self, fleet: MoveFleet) -> None:
+        self.add(FLEET, fleet.run)
+        fleet.compose(self.clock_of(FLEET).now())
+        for name, machine in self.machines.items():
+            self.add(name, machine.run)
 
     def _agent(self, name: str, number: int) -> Callable[[Process], Any]:
         node = f"node-{number:02d}"

@@ -15,6 +15,9 @@ CONSOLE = "console"
 QUOTA = "quota"
 OUTBOXES = (*SERVICES, QUOTA)
 """Services whose outboxes every plan has; QUOTA runs where something claims."""
+ENSURANCE, DESCHEDULER, MIGRATION = "ensurance", "descheduler", "migration"
+MOVE_SERVICES = (ENSURANCE, MIGRATION, DESCHEDULER)
+"""Services of a world of moves. Ensurance gives leave as Autonomies say."""
 BROKER, POSTGRES = "broker", "postgres"
 
 
@@ -57,6 +60,8 @@ class Plan:
     """Nodes whose events a script publishes, instead of agents and the services but quota: a world of quotas alone."""
     habits: tuple[str, ...] = ()
     """Of a world of quotas alone (tests.world.quota_habits)."""
+    move_nodes: int = 0
+    """Nodes of a world of moves, with scripted agents whose pods end by intents (tests.world.moves)."""
     fault_seconds: float = 390.0
     quiet_seconds: float = 150.0
     rest_seconds: float = 60.0
@@ -93,6 +98,8 @@ class Plan:
 
 def services_of(plan: Plan) -> Sequence[str]:
     """The services that a plan runs, but for the console."""
+    if plan.move_nodes:
+        return MOVE_SERVICES
     return (*(() if plan.scripted_nodes else SERVICES), *((QUOTA,) if plan.claimers else ()))
 
 
@@ -103,3 +110,13 @@ def replicas(plan: Plan, *services: str) -> Sequence[str]:
 
 def agents(plan: Plan) -> Sequence[str]:
     return [f"agent-{number:02d}" for number in range(plan.nodes)]
+
+
+def machines(plan: Plan) -> Sequence[str]:
+    """The scripted agents of a world of moves."""
+    return [f"machine-{number:02d}" for number in range(plan.move_nodes)]
+
+
+def outboxes(plan: Plan) -> Sequence[str]:
+    """The services whose schemas a plan's world has. Others would change the hashes of plans without moves."""
+    return (*OUTBOXES, MIGRATION, DESCHEDULER) if plan.move_nodes else OUTBOXES

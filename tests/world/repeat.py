@@ -18,7 +18,12 @@ def main(arguments: Sequence[str]) -> int:
     from tests.world.run import Wanted
 
     prepare()
-    options = argparse.Namespace(nodes=int(arguments[1]), seconds=float(arguments[2]), quotas="quotas" in arguments[3:])
+    options = argparse.Namespace(
+        nodes=int(arguments[1]),
+        seconds=float(arguments[2]),
+        quotas="quotas" in arguments[3:],
+        moves="moves" in arguments[3:],
+    )
     outcome = outcome_of(int(arguments[0]), options, Wanted())
     sys.stdout.write(f"{outcome.digest}\n")
     sys.stdout.flush()

@@ -43,7 +43,8 @@ def planned(options: argparse.Namespace) -> Plan:
     """Returns the plan of --plan-file, or that of --seed."""
     if options.plan_file is not None:
         return Plan.from_json(options.plan_file.read_text())
-    return draw(options.seed, nodes=options.nodes, seconds=options.seconds, quotas=options.quotas)
+    size = {"nodes": options.nodes, "seconds": options.seconds}
+    return draw(options.seed, **size, quotas=options.quotas, moves=options.moves)
 
 
 def _performed(plan: Plan, options: argparse.Namespace) -> Outcome:

@@ -183,7 +183,7 @@ class ScriptedFleet:
     async def _publish(self, bus: Bus, now: datetime, *, every: bool) -> None:
         """Publish what has changed, or all, until one is not acknowledged."""
         for node in self.nodes:
-            for kind in _in_order(node.events if every else node.changed):
+            for kind in in_order(node.events if every else node.changed):
                 try:
                     await bus.publish(event_of(node.events[kind], source=FLEET, time=now))
                 except SlackwaterError:
@@ -191,6 +191,6 @@ class ScriptedFleet:
                 node.changed.discard(kind)
 
 
-def _in_order(kinds: Any) -> Sequence[type[Payload]]:
+def in_order(kinds: Any) -> Sequence[type[Payload]]:
     """Sorted by type: a set of classes has no order of its own."""
     return sorted(kinds, key=lambda kind: str(kind.TYPE))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,10 +93,10 @@ class WorldBroker(JetStreamBroker):
 class WorldPostgres(Server):
     """One PostgreSQL with a schema per service. Records every commit that changes rows."""
 
-    def __init__(self, clock: Clock, record: Record) -> None:
+    def __init__(self, clock: Clock, record: Record, services: Sequence[str] = OUTBOXES) -> None:
         super().__init__(clock)
         self._record = record
-        for service in OUTBOXES:
+        for service in services:
             self.create(service, migrated(Schema.of(service)))
         self.create(CONSOLE, service_tables(CONSOLE))
 

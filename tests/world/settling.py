@@ -14,6 +14,8 @@ steps, each of which waits for a report."""
 REPORT_SECONDS = 10.0
 QUOTAS_SECONDS = 75.0
 """Of a world of quotas alone: the longest delay, grace and backoff, one after the other."""
+MOVES_SECONDS = 100.0
+"""Of a world of moves: the longest wait and time to live that it draws, or what a withdrawal takes to be confirmed."""
 OFFERED_SECONDS = 20.0
 """From the end of a window to the offer of its prediction, without faults."""
 
@@ -21,6 +23,8 @@ OFFERED_SECONDS = 20.0
 def settling_seconds(plan: Plan) -> float:
     """The quiet time that a plan needs beside its rest, so that invariants at rest may be strict. A pod that has ended
     counts to the end of its window, and a rise of an offer may begin just after the first of its windows."""
+    if plan.move_nodes:
+        return MOVES_SECONDS
     if plan.scripted_nodes:
         return QUOTAS_SECONDS
     window = IngestionSettings(**plan.settings.get("ingestion", {})).window_seconds

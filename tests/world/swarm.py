@@ -16,11 +16,13 @@ from tests.world.faults import (
     CONSOLE_CUT,
     KILLED_AT_A_FILE,
     LONG_READ_ONLY,
+    MACHINE_VANISHES,
     RACK_POWER,
     ROLLED,
     FaultKind,
     fault_kinds,
 )
+from tests.world.moves import moves_alone
 from tests.world.pace import paced
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, replicas
 from tests.world.quotas import quotas_alone, with_quotas
@@ -50,9 +52,12 @@ DRAWN_APART = (
 faults do not depend on them."""
 
 
-def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0, quotas: bool = False) -> Plan:
-    """Returns the plan of a seed. `nodes` and `seconds` are the largest sizes; `quotas`: a world of quotas alone."""
+def draw(seed: int, *, nodes: int = 10, seconds: float = 600.0, quotas: bool = False, moves: bool = False) -> Plan:
+    """Returns the plan of a seed. `nodes` and `seconds` are the largest sizes; `quotas`: a world of quotas alone,
+    `moves`: one of moves alone."""
     plan = _whole(seed, nodes=nodes, seconds=seconds)
+    if moves:
+        return moves_alone(plan)
     return quotas_alone(plan) if quotas else with_quotas(plan)
 
 
@@ -83,7 +88,7 @@ def _whole(seed: int, *, nodes: int, seconds: float) -> Plan:
             plan, clock_offsets={name: skewed.uniform(-SKEW_SECONDS, SKEW_SECONDS) for name in replicas(plan)}
         )
     plan = replace(plan, quiet_seconds=max(plan.quiet_seconds, settling_seconds(plan)))
-    apart = {kind for kind, *_ in DRAWN_APART}
+    apart = {MACHINE_VANISHES, *(kind for kind, *_ in DRAWN_APART)}
     kinds = [kind for kind in fault_kinds().values() if kind not in apart and rng.random() < 0.4]
     faults = [fault for kind in kinds for fault in _faults(rng, plan, kind)]
     for kind, share, most in DRAWN_APART:

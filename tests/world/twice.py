@@ -27,6 +27,7 @@ def differs(outcome: Outcome, options: argparse.Namespace) -> str:
 def _run_again(seed: int, options: argparse.Namespace) -> str:
     command = [sys.executable, "-c", _RUN, str(seed), str(options.nodes), str(options.seconds)]
     command += ["quotas"] if options.quotas else []
+    command += ["moves"] if options.moves else []
     environment = {**os.environ, "PYTHONHASHSEED": str(seed % 4_000_000_000 + 1)}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     lines = done.stdout.splitlines()

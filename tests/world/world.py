@@ -16,7 +16,18 @@ from tests.world.clocks import HostClock
 from tests.world.loop import sim_loop
 from tests.world.machine.station import Station
 from tests.world.network import Network, Server
-from tests.world.plan import BROKER, CONSOLE, OUTBOXES, POSTGRES, QUOTA, SERVICES, Plan
+from tests.world.plan import (
+    BROKER,
+    CONSOLE,
+    DESCHEDULER,
+    MIGRATION,
+    POSTGRES,
+    QUOTA,
+    SERVICES,
+    Plan,
+    outboxes,
+    services_of,
+)
 from tests.world.processes import Process, State
 from tests.world.servers import WorldBroker, WorldPostgres
 from tests.world.trace import NOTHING, Kind, Trace
@@ -25,10 +36,14 @@ from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.colocation.service import build as build_colocation
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.descheduler.service import build as build_descheduler
+from slackwater.descheduler.settings import DeschedulerSettings
 from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ingestion.service import build as build_ingestion
 from slackwater.ingestion.settings import IngestionSettings
+from slackwater.migration.service import build as build_migration
+from slackwater.migration.settings import MigrationSettings
 from slackwater.model.errors import SlackwaterError
 from slackwater.prediction.service import build as build_prediction
 from slackwater.prediction.settings import PredictionSettings
@@ -49,6 +64,8 @@ BUILDS: Mapping[str, tuple[Callable[[Any, Platform], Any], type[Any]]] = {
     "colocation": (build_colocation, ColocationSettings),
     "ensurance": (build_ensurance, EnsuranceSettings),
     QUOTA: (build_quota, QuotaSettings),
+    DESCHEDULER: (build_descheduler, DeschedulerSettings),
+    MIGRATION: (build_migration, MigrationSettings),
 }
 REPLACED_SECONDS = 0.5
 """From the end of a process to the start of another version in its place."""
@@ -102,6 +119,8 @@ class World:
         self.places: dict[str, Place] = {}
         self.stations: dict[str, Station] = {}
         """The machines, by the name of the agent's process."""
+        self.machines: dict[str, Any] = {}
+        """Those of a world of moves (tests.world.move_machines)."""
         self.console_model = MemoryReadModel()
         """The read model of the console, if the plan has one."""
         self.stream_readers: Sequence[Any] = ()
@@ -113,7 +132,7 @@ class World:
         self._bus_server = Server(BROKER, BUS_TIMEOUT_SECONDS)
         self._database_server = Server(POSTGRES, DATABASE_TIMEOUT_SECONDS)
         self.broker = WorldBroker(self.clock_of(BROKER), self.record)
-        self.postgres = WorldPostgres(self.clock_of(POSTGRES), self.record)
+        self.postgres = WorldPostgres(self.clock_of(POSTGRES), self.record, outboxes(plan))
 
     def random(self, purpose: str) -> Random:
         """A random source of its own: what one part draws does not change what another one does."""
@@ -216,9 +235,12 @@ class World:
 
     def queues(self) -> Mapping[str, int]:
         """What waits: by outbox, and by consumer of the services that run."""
-        waiting = {f"outbox of {name}": len(self.postgres.schemas[name].tables["outbox"].rows) for name in OUTBOXES}
+        waiting = {
+            f"outbox of {name}": len(self.postgres.schemas[name].tables["outbox"].rows) for name in outboxes(self.plan)
+        }
+        own = tuple(services_of(self.plan)) if self.plan.move_nodes else SERVICES
         for name, count in self.broker.waiting().items():
-            if name.startswith(SERVICES) or (self.plan.consoles and name.startswith(CONSOLE)):
+            if name.startswith(own) or (self.plan.consoles and name.startswith(CONSOLE)):
                 waiting[f"consumer {name}"] = count
         return waiting
 

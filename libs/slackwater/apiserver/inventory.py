@@ -45,6 +45,10 @@ class Inventory:
         """Whether nodes and pods were listed: then sums over the pods of a node are whole."""
         return all(self._mirrors[kind.plural].synced for kind in (NODES, PODS))
 
+    def is_synced(self, kind: WatchedKind[Any]) -> bool:
+        """Whether a kind was listed."""
+        return self._mirrors[kind.plural].synced
+
     @property
     def nodes(self) -> Mapping[str, ClusterNode]:
         return self._mirrors[NODES.plural].items

@@ -126,7 +126,8 @@ class ControllerRecord:
 
 @dataclass(frozen=True, slots=True)
 class BudgetRecord:
-    """A PodDisruptionBudget. `selector` is its JSON text."""
+    """A PodDisruptionBudget. `selector` is its JSON text; empty: it selects no pod. Bounds are as written: a count, a
+    percent, or empty."""
 
     key: str
     uid: str
@@ -136,6 +137,8 @@ class BudgetRecord:
     current_healthy: int
     desired_healthy: int
     expected_pods: int
+    min_available: str = ""
+    max_unavailable: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,14 +235,19 @@ def parse_controller(item: Json) -> ControllerRecord:
 
 
 def parse_budget(item: Json) -> BudgetRecord:
-    status = _object(item, "status")
+    status, spec = _object(item, "status"), _object(item, "spec")
+    bounds = [
+        str(value) if (value := spec.get(name)) is not None else "" for name in ("minAvailable", "maxUnavailable")
+    ]
     return BudgetRecord(
         *_identity(item),
-        selector=_text_of(_object(item, "spec").get("selector")),
+        selector=_text_of(spec.get("selector")),
         disruptions_allowed=_whole(status.get("disruptionsAllowed")),
         current_healthy=_whole(status.get("currentHealthy")),
         desired_healthy=_whole(status.get("desiredHealthy")),
         expected_pods=_whole(status.get("expectedPods")),
+        min_available=bounds[0],
+        max_unavailable=bounds[1],
     )
 
 

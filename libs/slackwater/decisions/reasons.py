@@ -102,6 +102,7 @@ class Reason(StrEnum):
     DESCHEDULE_DRY_RUN = "deschedule_dry_run"
     DESCHEDULE_NOTHING = "deschedule_nothing"
     DESCHEDULE_LOOPING = "deschedule_looping"
+    DESCHEDULE_STALE = "deschedule_stale"
     MIGRATION_ADMITTED = "migration_admitted"
     MIGRATION_HELD = "migration_held"
     MIGRATION_REFUSED = "migration_refused"
@@ -109,6 +110,7 @@ class Reason(StrEnum):
     MIGRATION_SUCCEEDED = "migration_succeeded"
     MIGRATION_FAILED = "migration_failed"
     MIGRATION_ABORTED = "migration_aborted"
+    MIGRATION_MEASURED = "migration_measured"
 
 
 ONLY_TOLD = frozenset(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import ClassVar
+
+from pydantic import Field
 
 from slackwater.events.envelope import Payload
 from slackwater.model.bounds import Count, Items, Labels, Moment, Name, Text
@@ -28,6 +31,14 @@ class StatusOffered:
     cpu_ratio: Name
 
 
+@record(frozen=True, slots=True)
+class OfferReserved:
+    """What reservations for pods to come take off the offers of their tiers."""
+
+    batch: Resources
+    mid: Resources
+
+
 class ResourcesOffered(Payload):
     """The offers of one node: mid first, then batch from the remainder, so that no slack is offered twice.
 
@@ -35,7 +46,8 @@ class ResourcesOffered(Payload):
     if the strategy offers it nothing. `generation` rises with every published change. `degraded` says which inputs were
     missing or stale. `reason` is the decision reason of this publication. `strategies` names the sources of the merged
     strategy in ascending precedence: `cluster@GENERATION`, `pool/NAME@GENERATION`, `node-annotation`, `node-label`.
-    `status` is None if the node's status shows the offer itself. Bodies from before these fields have their defaults.
+    `status` is None if the node's status shows the offer itself. `reserved` is what `batch` and `mid` are without,
+    because reservations keep it (node.reserved); None: nothing. Bodies from before these fields have their defaults.
     """
 
     TYPE: ClassVar[str] = "resources.offered"
@@ -52,6 +64,7 @@ class ResourcesOffered(Payload):
     reason: Name = ""
     strategies: Items[Name] = ()
     status: StatusOffered | None = None
+    reserved: OfferReserved | None = Field(default=None, exclude_if=operator.not_)
 
     def key(self) -> str:
         return self.node

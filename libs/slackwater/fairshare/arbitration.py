@@ -18,7 +18,7 @@ Source: issue 26 section 2; Kueue's fair sharing and StrictFIFO, Koordinator's o
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 
 from slackwater.fairshare.arbitration_plan import ArbitrationPlan, ArbitrationSettings, ClaimReclaim, QuotaSnapshot
 from slackwater.fairshare.claim_index import ClaimIndex
@@ -46,6 +46,7 @@ class PreparedSnapshot:
     evictions_allowed: Mapping[str, int]
     granted: Collection[str] | None = None
     refused: Collection[str] | None = None
+    reserved: Mapping[str, Amounts] = field(default_factory=dict)
 
 
 def prepare(snapshot: QuotaSnapshot) -> PreparedSnapshot:
@@ -60,16 +61,36 @@ def prepare(snapshot: QuotaSnapshot) -> PreparedSnapshot:
         evictions_allowed=snapshot.evictions_allowed,
         granted=snapshot.granted,
         refused=snapshot.refused,
+        reserved=snapshot.reserved,
     )
 
 
-def _held_apart(prepared: PreparedSnapshot) -> Amounts:
-    """Returns what claims hold in quotas that are in no tree (deleted meanwhile, or not followed yet). It is of the
-    pool where the claims are those of one tree; else it is not known of which."""
+def plain_snapshot(prepared: PreparedSnapshot) -> QuotaSnapshot:
+    """Returns what was prepared, as a record keeps it."""
+    return QuotaSnapshot(
+        quotas=[quota for layout in prepared.trees.values() for quota in layout.order],
+        totals=prepared.totals,
+        claims=list(prepared.index.by_id.values()),
+        settings=prepared.settings,
+        queue_policies=prepared.queue_policies,
+        over_since_s=prepared.over_since_s,
+        evictions_allowed=prepared.evictions_allowed,
+        granted=prepared.granted,
+        refused=prepared.refused,
+        reserved=prepared.reserved,
+    )
+
+
+def _held_apart(prepared: PreparedSnapshot, tree: str) -> Amounts:
+    """Returns what counts as used in no quota of a tree: what is reserved there, and what claims hold in quotas that
+    are in no tree (deleted meanwhile, or not followed yet). The latter is of the pool where the claims are those of one
+    tree; else it is not known of which."""
+    reserved = prepared.reserved.get(tree, {})
     if len(prepared.trees) != 1:
-        return {}
+        return reserved
     [layout] = prepared.trees.values()
-    return added(*(amounts for name, amounts in prepared.index.used.items() if name not in layout.quotas))
+    gone = [amounts for name, amounts in prepared.index.used.items() if name not in layout.quotas]
+    return added(reserved, *gone) if reserved else added(*gone)
 
 
 def arbitrate(snapshot: QuotaSnapshot | PreparedSnapshot, now_s: float, *, with_places: bool = True) -> ArbitrationPlan:
@@ -91,7 +112,7 @@ def arbitrate(snapshot: QuotaSnapshot | PreparedSnapshot, now_s: float, *, with_
             evictions_allowed=prepared.evictions_allowed.get(tree),
             granted=prepared.granted,
             refused=prepared.refused,
-            apart=_held_apart(prepared),
+            apart=_held_apart(prepared, tree),
         ).plan(with_places=with_places)
         for tree, layout in sorted(prepared.trees.items())
     ]

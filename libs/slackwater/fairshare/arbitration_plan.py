@@ -66,6 +66,8 @@ class QuotaSnapshot:
     """Claims whose pods may be evicted: of those that have started no others are reclaimed. None: no bound."""
     refused: Collection[str] | None = None
     """Claims whose pods may not be evicted for now; of others nothing is known yet. None: of all others, as before."""
+    reserved: Mapping[str, Amounts] = field(default_factory=dict)
+    """What is kept of the pool for pods to come, by tree id: it counts as used, in no quota."""
 
 
 class AdmissionBasis(StrEnum):

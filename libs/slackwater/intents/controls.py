@@ -19,11 +19,12 @@ class ControlField(StrEnum):
     RULES = "rules"
     MEMORY_THROTTLES = "memory_throttles"
     MEMORY_PROTECTION = "memory_protection"
+    STARTS = "starts"
 
 
 EXCLUSIVE: Final = frozenset({ControlField.WEIGHTS, ControlField.RULES, ControlField.MEMORY_PROTECTION})
-"""Controls with one owner. The others merge in the agent: the lowest limit of a pod applies, evictions are separate
-items, and the lowest waterline reports first."""
+"""Controls with one owner. The others merge in the agent: the lowest limit of a pod applies, evictions and starts
+are separate items, and the lowest waterline reports first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,8 @@ class Writer:
     controls: frozenset[ControlField]
 
 
-ENSURANCE: Final = Writer("ensurance", frozenset(ControlField))
-MIGRATION: Final = Writer("migration", frozenset({ControlField.EVICTIONS}))
+ENSURANCE: Final = Writer("ensurance", frozenset(ControlField) - {ControlField.STARTS})
+MIGRATION: Final = Writer("migration", frozenset({ControlField.EVICTIONS, ControlField.STARTS}))
 WRITERS: Final = (ENSURANCE, MIGRATION)
 """Every writer of this version. A new one is added here."""
 

@@ -14,6 +14,7 @@ from slackwater.events.intent_declared import (
     MemoryProtection,
     MemoryThrottle,
     WeightPolicy,
+    WorkloadStart,
 )
 from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.intents.controls import ControlField, Writer
@@ -32,6 +33,7 @@ class Content:
     rules: str = ""
     memory_throttles: tuple[MemoryThrottle, ...] = ()
     memory_protection: MemoryProtection = MemoryProtection.NONE
+    starts: tuple[WorkloadStart, ...] = ()
 
     def controls(self) -> frozenset[ControlField]:
         """The controls that this content sets."""
@@ -43,6 +45,7 @@ class Content:
             (ControlField.RULES, bool(self.rules)),
             (ControlField.MEMORY_THROTTLES, bool(self.memory_throttles)),
             (ControlField.MEMORY_PROTECTION, self.memory_protection is not MemoryProtection.NONE),
+            (ControlField.STARTS, bool(self.starts)),
         )
         return frozenset(control for control, present in is_set if present)
 
@@ -90,6 +93,7 @@ def document_event(
         rules=content.rules,
         memory_throttles=content.memory_throttles,
         memory_protection=content.memory_protection,
+        starts=content.starts,
     )
     return event_of(document, source=writer.name, time=now, causedby=cause)
 

@@ -65,6 +65,9 @@ class FleetArrays:
     age_seconds: Floats
     lost: Flags
     pods: PodRows
+    kept_mid: Ints
+    """What reservations take off the offer of mid, and of batch below."""
+    kept_batch: Ints
 
     def __len__(self) -> int:
         return len(self.capacity)
@@ -137,6 +140,8 @@ def fleet_of(snapshots: Sequence[NodeSnapshot]) -> FleetArrays:
         age_seconds=np.array([snapshot.age_seconds for snapshot in snapshots], np.float64),
         lost=np.array([snapshot.lost for snapshot in snapshots], bool),
         pods=_pod_rows(snapshots),
+        kept_mid=of(lambda node: node.kept_mid),
+        kept_batch=of(lambda node: node.kept_batch),
     )
 
 

@@ -57,7 +57,8 @@ def recompute(fleet: FleetArrays, strategy: Strategy, gates: GateRows, windows: 
         degraded=degraded,
         strategy=strategy,
     )
-    return FleetOffers(after.published[:, :2], after.published[:, 2:], after)
+    mid_left = np.maximum(after.published[:, :2] - fleet.kept_mid, 0)
+    return FleetOffers(mid_left, np.maximum(after.published[:, 2:] - fleet.kept_batch, 0), after)
 
 
 def _computed(fleet: FleetArrays, strategy: Strategy) -> tuple[Ints, Ints, Ints, Ints]:

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
+from slackwater.offers.kept_room import KeptRoom
 from slackwater.offers.node_notes import NodeNotes, NodeStatus
 from slackwater.offers.node_offer import Gates, NodeOffer
 from slackwater.offers.publish_gate import PublishGate
@@ -81,15 +82,23 @@ class NodeState:
     status: NodeStatus | None = None
     """The last published node status; None where it equals the offer."""
     told_by: InputSource | None = None
+    kept: tuple[KeptRoom, ...] = ()
+    """What reservations keep on the node; expired ones until their publisher removes them."""
+    kept_by: InputSource | None = None
+    kept_generation: int = 0
+    """Of the publisher's ledger."""
+    batch_taken: Resources = field(default_factory=Resources)
+    """What reservations take off the batch offer in force; the gates hold the value before."""
+    mid_taken: Resources = field(default_factory=Resources)
 
     @property
     def batch(self) -> Resources:
         """Returns the batch offer in force; nothing before the first offer."""
-        return Resources(self.cpu.published or 0, self.memory.published or 0)
+        return Resources(self.cpu.published or 0, self.memory.published or 0) - self.batch_taken
 
     @property
     def mid(self) -> Resources:
-        return Resources(self.mid_cpu.published or 0, self.mid_memory.published or 0)
+        return Resources(self.mid_cpu.published or 0, self.mid_memory.published or 0) - self.mid_taken
 
     @property
     def offers_something(self) -> bool:
@@ -200,6 +209,15 @@ def with_peaks(
     return replace(state, peaks=peaks, predicted_by=source, prod_peak=prod_peak)
 
 
+def with_kept_room(state: NodeState, kept: tuple[KeptRoom, ...], generation: int, source: InputSource) -> NodeState:
+    """Applies what reservations keep. The publisher's generation rises with every change; it begins anew, at a later
+    time, where the publisher was installed anew. A node that is not known keeps nothing."""
+    is_old = generation < state.kept_generation and is_older(source, state.kept_by)
+    if is_old or (not kept and state.described_by is None and not state.kept):
+        return state
+    return replace(state, kept=kept, kept_by=source, kept_generation=generation)
+
+
 def with_offer(state: NodeState, offer: NodeOffer, degraded: str | None, due_at: int) -> NodeState:
     """Returns the state with the decided offer in force."""
     return replace(
@@ -212,4 +230,6 @@ def with_offer(state: NodeState, offer: NodeOffer, degraded: str | None, due_at:
         degraded=degraded,
         due_at=due_at,
         status=state.notes.status_of(offer.batch.value),
+        batch_taken=offer.batch.taken,
+        mid_taken=offer.mid.taken,
     )

@@ -7,6 +7,7 @@ from dataclasses import field
 
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
+from slackwater.offers.kept_room import kept_amount
 from slackwater.offers.mid import node_offers
 from slackwater.offers.offer import Decided, settled
 from slackwater.offers.publish_gate import PublishGate
@@ -25,6 +26,11 @@ class Both:
     @property
     def value(self) -> Resources:
         return Resources(self.cpu.value, self.memory.value)
+
+    @property
+    def taken(self) -> Resources:
+        """What reservations take off it."""
+        return Resources(self.cpu.taken, self.memory.taken)
 
 
 @record(frozen=True, slots=True)
@@ -67,12 +73,12 @@ def decide_node(
     """
     cpu, memory = (node_offers(resource, snapshot, strategy) for resource in ("cpu", "memory"))
     mid = Both(
-        settled(cpu.mid, snapshot, strategy, gates.mid_cpu, window),
-        settled(memory.mid, snapshot, strategy, gates.mid_memory, window),
+        settled(cpu.mid, snapshot, strategy, gates.mid_cpu, window, kept_amount("mid", "cpu", snapshot)),
+        settled(memory.mid, snapshot, strategy, gates.mid_memory, window, kept_amount("mid", "memory", snapshot)),
     )
     batch = Both(
-        settled(cpu.batch, snapshot, strategy, gates.batch_cpu, window),
-        settled(memory.batch, snapshot, strategy, gates.batch_memory, window),
+        settled(cpu.batch, snapshot, strategy, gates.batch_cpu, window, kept_amount("batch", "cpu", snapshot)),
+        settled(memory.batch, snapshot, strategy, gates.batch_memory, window, kept_amount("batch", "memory", snapshot)),
     )
     shares = Resources(cpu.mid_share, memory.mid_share)
     if not snapshot.zones:

@@ -1,4 +1,7 @@
-"""The whole decision of one resource: compute, age, gate. Its terms add up, and it can be repeated from JSON."""
+"""The whole decision of one resource: compute, age, gate, take off what is reserved.
+
+Its terms add up, and it can be repeated from JSON.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from slackwater.decisions.record import Term
 from slackwater.model.records import record
 from slackwater.offers.batch import Computed
 from slackwater.offers.degradation import aged, degraded_because
+from slackwater.offers.kept_room import kept_amount, kept_terms
 from slackwater.offers.mid import node_offers
 from slackwater.offers.publish_gate import PublishGate, pass_gate
 from slackwater.offers.snapshot import LOWER_TIERS, NodeSnapshot, PodInput
@@ -21,15 +25,19 @@ FUNCTION = "slackwater.offers.offer:decide"
 
 @record(frozen=True, slots=True)
 class Decided:
-    """The value in force, its terms, and the gate afterwards."""
+    """The value in force, its terms, and the gate afterwards. `taken`: what reservations took off the gate's value."""
 
     value: int
     terms: tuple[Term, ...]
     gate: PublishGate
+    taken: int = 0
 
 
-def settled(computed: Computed, snapshot: NodeSnapshot, strategy: Strategy, gate: PublishGate, window: int) -> Decided:
-    """Applies ageing and gate to a computed offer. `window` is the end of the usage's window, seconds since 1970."""
+def settled(
+    computed: Computed, snapshot: NodeSnapshot, strategy: Strategy, gate: PublishGate, window: int, kept: int = 0
+) -> Decided:
+    """Applies ageing, gate and reservations to a computed offer. `window` is the end of the usage's window, seconds
+    since 1970; `kept` is what reservations of the tier hold."""
     left, ageing = aged(computed.offered, snapshot, strategy)
     value, after = pass_gate(
         gate,
@@ -42,7 +50,8 @@ def settled(computed: Computed, snapshot: NodeSnapshot, strategy: Strategy, gate
     terms = computed.terms + ageing
     if value != left:
         terms += (Term(name="hysteresis", value=value - left, note=_held_back(gate, value, left), input="in_force"),)
-    return Decided(value, terms, after)
+    taken = min(value, kept)
+    return Decided(value - taken, (*terms, *kept_terms(value, kept)), after, taken)
 
 
 def _held_back(gate: PublishGate, value: int, computed: int) -> str:
@@ -66,7 +75,8 @@ def decide(
     known, rebuilt = snapshot_from_json(snapshot), strategy_from_json(strategy)
     offers = node_offers(resource, known, rebuilt)
     computed = offers.mid if tier == "mid" else offers.batch
-    return settled(computed, known, rebuilt, PublishGate(**gate), window).value
+    kept = kept_amount(tier, resource, known)
+    return settled(computed, known, rebuilt, PublishGate(**gate), window, kept).value
 
 
 def replay_of_all(snapshot: NodeSnapshot, strategy: Strategy, window: int) -> dict[str, Any]:

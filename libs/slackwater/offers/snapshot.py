@@ -56,7 +56,8 @@ class NodeSnapshot:
     received but is incomplete, so it does not count as fresher. `capacity` and `allocatable` are raw, before any
     amplification; `allocatable` None: the capacity less the reservation. `node_usage` is the usage of everything, None
     if not measured. `prod_peak` is the predicted combined peak of all predicted prod pods, None if only single pods
-    have a prediction.
+    have a prediction. `kept_batch` and `kept_mid` are what reservations of these tiers hold, None for nothing; those of
+    prod and mid are among the pods too (see `kept_room`).
     """
 
     capacity: Resources
@@ -72,6 +73,8 @@ class NodeSnapshot:
     node_usage: Resources | None = None
     prod_peak: Resources | None = None
     is_whole: bool = True
+    kept_batch: Resources | None = None
+    kept_mid: Resources | None = None
 
 
 def amount(resources: Resources, resource: str) -> int:

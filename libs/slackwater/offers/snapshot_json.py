@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, Final
 
 from slackwater.model.quantities import Resources
 from slackwater.offers.snapshot import HostApp, NodeSnapshot, PodInput, Zone
+
+_OPTIONAL: Final = ("allocatable", "node_usage", "prod_peak", "kept_batch", "kept_mid")
 
 
 def snapshot_to_json(snapshot: NodeSnapshot) -> dict[str, Any]:
@@ -28,7 +30,7 @@ def snapshot_to_json(snapshot: NodeSnapshot) -> dict[str, Any]:
         document["zones"] = [asdict(zone) for zone in snapshot.zones]
     if not snapshot.is_whole:
         document["is_whole"] = False
-    for name in ("allocatable", "node_usage", "prod_peak"):
+    for name in _OPTIONAL:
         if (value := getattr(snapshot, name)) is not None:
             document[name] = _plain(value)
     return document
@@ -59,7 +61,7 @@ def _plain(amount: Resources | None) -> dict[str, int] | None:
 
 def snapshot_from_json(document: dict[str, Any]) -> NodeSnapshot:
     """Builds the snapshot from `snapshot_to_json`'s document."""
-    amounts = {"capacity", "reserved", "system", "allocatable", "node_usage", "prod_peak"}
+    amounts = {"capacity", "reserved", "system", *_OPTIONAL}
     read: dict[str, Any] = {name: _resources(value) if name in amounts else value for name, value in document.items()}
     read["pods"] = tuple(_pod(pod) for pod in document["pods"])
     read["host_apps"] = tuple(_of_amount(HostApp, app) for app in document.get("host_apps", ()))

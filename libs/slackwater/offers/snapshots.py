@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from slackwater.offers.kept_room import kept_of, kept_pods, next_expiry, unexpired
 from slackwater.offers.node import KnownPeak, NodeState
 from slackwater.offers.snapshot import NodeSnapshot, PodInput
 from slackwater.offers.strategy import Strategy
@@ -16,10 +17,11 @@ def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnap
     predicted = is_predicted(state, strategy, now)
     peaks = state.peaks if predicted else {}
     settle = strategy.bind_settle_seconds
+    kept = unexpired(state.kept, now.timestamp()) if state.kept else ()
     return NodeSnapshot(
         capacity=state.capacity,
         reserved=state.reserved.larger_of(state.notes.reserved),
-        pods=tuple([_now(pod, peaks.get(pod.uid), settle) for pod in state.pods]),
+        pods=(*[_now(pod, peaks.get(pod.uid), settle) for pod in state.pods], *kept_pods(kept)),
         system=state.system,
         system_is_current=state.system_is_current,
         age_seconds=_age_of(state, now),
@@ -30,18 +32,22 @@ def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnap
         node_usage=state.node_usage,
         prod_peak=state.prod_peak if predicted else None,
         is_whole=state.informed_at == state.window_end,
+        kept_batch=kept_of("batch", kept),
+        kept_mid=kept_of("mid", kept),
     )
 
 
 def due_at_of(state: NodeState, strategy: Strategy, now: datetime) -> int:
     """Returns when time alone changes the offer, in whole seconds, rounded down.
 
-    That is when the prediction becomes too old, or when the usage is so old that the offer shrinks. A check that is
-    slightly early finds no change.
+    That is when the prediction becomes too old, when the usage is so old that the offer shrinks, or when a reservation
+    expires. A check that is slightly early finds no change.
     """
     shrinks = state.informed_at + strategy.decay_from_seconds
     if state.informed_at > now.timestamp() and _age_of(state, now) > strategy.decay_from_seconds:
         shrinks = now.timestamp()
+    if state.kept and (expires_s := next_expiry(state.kept, now.timestamp())) is not None:
+        shrinks = min(shrinks, expires_s)
     if state.predicted_by is None or not is_predicted(state, strategy, now):
         return int(shrinks)
     return int(min(shrinks, state.predicted_by.at.timestamp() + strategy.prediction_max_age_seconds))

@@ -7,8 +7,9 @@ By the policy `usage` a pod is counted with
   the morning, and prediction alone ignores current usage;
 * the larger of current p95 and its request, if the model is cold or missing: its peak is unknown, so nothing of its
   request is lent (`cold_start_holds_request` off: usage alone, as in the peer);
-* its request, if it was not measured; a newly bound pod, measured or not, with a share of its request (or its usage, if
-  larger) that grows with time, so that the offer falls in steps that batch can follow;
+* its request, if it was not measured, or is a reservation for a pod to come; a newly bound pod, measured or not, with a
+  share of its request (or its usage, if larger) that grows with time, so that the offer falls in steps that batch can
+  follow;
 * its usage alone, if it is measured but not listed as a pod of the node.
 
 By the policy `request` it is counted with its request, by `maxUsageRequest` with the larger of both. A predicted peak
@@ -25,6 +26,7 @@ from math import ceil
 from operator import itemgetter
 
 from slackwater.model.records import record
+from slackwater.offers.kept_room import UID_PREFIX
 from slackwater.offers.snapshot import NodeSnapshot, PodInput, amount, tier_of
 from slackwater.offers.strategy import CountingPolicy, Strategy
 
@@ -38,6 +40,7 @@ class Basis(StrEnum):
     COLD_REQUEST = "request (no warm prediction)"
     USAGE = "usage"
     UNMEASURED = "request (not measured)"
+    RESERVED = "request (reserved)"
     SETTLING = "share of request (just bound)"
     DANGLING = "usage (not in the pod list)"
     REQUESTED = "request (policy)"
@@ -48,6 +51,7 @@ INPUT_OF = {
     Basis.PREDICTED: "predicted_peaks",
     Basis.COLD_REQUEST: "requests",
     Basis.UNMEASURED: "requests",
+    Basis.RESERVED: "requests",
     Basis.SETTLING: "requests",
     Basis.REQUESTED: "requests",
 }
@@ -98,7 +102,8 @@ def held_by(pod: PodInput, resource: str, strategy: Strategy) -> Held:
     if pod.predicted and not pod.cold:
         return (usage, Basis.USAGE_ABOVE_PREDICTION) if usage > peak else (peak, Basis.PREDICTED)
     if pod.usage is None:
-        return _claimed(pod, max(request, peak), Basis.UNMEASURED, strategy)
+        basis = Basis.RESERVED if pod.uid.startswith(UID_PREFIX) else Basis.UNMEASURED
+        return _claimed(pod, max(request, peak), basis, strategy)
     if strategy.cold_start_holds_request:
         claim, basis = _claimed(pod, max(request, peak), Basis.COLD_REQUEST, strategy)
         if claim > usage:

@@ -31,7 +31,7 @@ class MachineMembers:
     @property
     def counts(self) -> Rows:
         """(machines present,) number of members of each machine."""
-        return np.diff(self.starts, append=len(self.members.machine))
+        return np.append(self.starts[1:], len(self.members.machine)) - self.starts
 
     def place(self) -> Rows:
         """(m,) the index of each member's machine in `machines`."""
@@ -63,7 +63,7 @@ class MachineMembers:
 def machine_members(members: Members) -> MachineMembers:
     """Groups members by machine; members are ordered by machine."""
     machine = members.machine
-    starts = np.flatnonzero(np.diff(machine, prepend=-1)) if len(machine) else np.zeros(0, dtype=np.intp)
+    starts = np.append(0, np.flatnonzero(machine[1:] != machine[:-1]) + 1) if len(machine) else np.zeros(0, np.intp)
     limit = np.maximum(np.where(np.isfinite(members.limit), members.limit, 0.0), 0.0)
     total = np.add.reduceat(limit, starts) if len(starts) else np.zeros(0)
     return MachineMembers(members, starts, machine[starts], limit, total)

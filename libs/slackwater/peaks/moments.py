@@ -50,8 +50,9 @@ class Moments:
         whole = (np.zeros(len(rows)), np.zeros(len(rows)), np.zeros(len(rows)))
         for block in self.ring.blocks():
             line = self.ring.line(block)
-            count, mean, squares = (self.ring[name][line][rows] for name in _COLUMNS)
-            whole = _together(whole, (count, mean, squares))
+            count = self.ring["count"][line][rows]
+            if count.any():
+                whole = _together(whole, (count, self.ring["mean"][line][rows], self.ring["squares"][line][rows]))
         count, mean, squares = whole
         return count, mean, np.sqrt(squares / np.maximum(count, 1.0))
 
@@ -79,6 +80,6 @@ def _together(first: tuple[Floats, ...], second: tuple[Floats, ...]) -> tuple[Fl
     """Combines count, mean and squares of two samples; an empty sample has no effect."""
     (n, mean, squares), (m, other, more) = first, second
     whole = n + m
-    share = np.divide(m, whole, out=np.zeros_like(whole), where=whole > 0)
+    share = np.divide(m, whole, out=np.zeros(whole.shape), where=whole > 0)
     apart = other - mean
     return whole, mean + apart * share, squares + more + apart * apart * n * share

@@ -52,19 +52,20 @@ class NSigmaV1:
 
     def peaks(self, at_seconds: float, members: Members) -> Peaks:
         fleet = machine_members(members)
-        cold = self.cold(fleet)
-        return fleet.answer(self.terms(fleet, cold), cold)
+        count, mean, deviation = self.machines.over(fleet.machines)
+        cold = self.cold(fleet, count)
+        return fleet.answer(self.terms(fleet, cold, mean, deviation), cold)
 
-    def cold(self, fleet: MachineMembers) -> NDArray[np.bool_]:
-        """Returns (m,) which members are cold: the pod itself, or its machine."""
+    def cold(self, fleet: MachineMembers, count: Floats) -> NDArray[np.bool_]:
+        """Returns (m,) which members are cold: the pod itself, or its machine. `count`: samples by machine present."""
         seconds = self.settings.warm_seconds
-        count, _, _ = self.machines.over(fleet.machines)
         known = self.watched.warm(fleet.machines, seconds) & (count > 0)
         return np.asarray(~self.pods.warm(fleet.members.series, seconds) | ~known[fleet.place()])
 
-    def terms(self, fleet: MachineMembers, cold: NDArray[np.bool_]) -> dict[str, Floats]:
-        """Returns the terms by machine present."""
-        _, mean, deviation = self.machines.over(fleet.machines)
+    def terms(
+        self, fleet: MachineMembers, cold: NDArray[np.bool_], mean: Floats, deviation: Floats
+    ) -> dict[str, Floats]:
+        """Returns the terms by machine present, from the mean and deviation of its ratio of usage to limits."""
         stand_in = fleet.sums(np.where(cold, fleet.limit, 0.0))
         known = fleet.sums(np.where(cold, 0.0, fleet.limit))
         return {
@@ -102,11 +103,13 @@ class NSigmaV2(NSigmaV1):
         fleet, used = measured(members, usage)
         self.each.fold(at_seconds, fleet.members.series, used)
 
-    def terms(self, fleet: MachineMembers, cold: NDArray[np.bool_]) -> dict[str, Floats]:
+    def terms(
+        self, fleet: MachineMembers, cold: NDArray[np.bool_], mean: Floats, deviation: Floats
+    ) -> dict[str, Floats]:
         """Returns the terms of v1, and by how much the sum over pods exceeds them."""
-        terms = super().terms(fleet, cold)
-        _, mean, deviation = self.each.over(fleet.members.series)
-        peak = np.minimum(mean + self.settings.sigmas * deviation, fleet.limit)
+        terms = super().terms(fleet, cold, mean, deviation)
+        _, of_pods, deviation_of_pods = self.each.over(fleet.members.series)
+        peak = np.minimum(of_pods + self.settings.sigmas * deviation_of_pods, fleet.limit)
         pods = fleet.sums(np.where(cold, fleet.limit, peak))
         return {**terms, "pods_above_machine": np.maximum(pods - sum(terms.values(), np.zeros(len(pods))), 0.0)}
 

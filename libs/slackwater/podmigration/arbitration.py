@@ -54,6 +54,9 @@ def ranked_jobs(snapshot: MigrationSnapshot, now_s: float, sorts: Sequence[SortF
     """Returns the waiting jobs in rank order; in the order of submission where arbitration is switched off."""
     if not snapshot.args.enabled:
         return snapshot.waiting
+    if snapshot.ranked is not None:
+        jobs = {job.id: job for job in snapshot.waiting}
+        return [jobs[name] for name in snapshot.ranked]
     migrating = {job.batch_job for job in snapshot.active if job.batch_job}
     return in_rank_order(snapshot.waiting, migrating, now_s, sorts)
 
@@ -62,7 +65,7 @@ def held_by_plugins(
     ranked: Sequence[WaitingJob], snapshot: MigrationSnapshot, group_filters: Sequence[GroupFilterFn]
 ) -> Mapping[str, str]:
     """Returns the reasons of plugins by job; of several plugins that of the first."""
-    found: dict[str, str] = {}
+    found = dict(snapshot.held)
     for group_filter in group_filters:
         for job, reason in group_filter(ranked, snapshot).items():
             found.setdefault(job, reason)

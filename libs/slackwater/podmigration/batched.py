@@ -34,7 +34,7 @@ def arbitrate(
     group_filters: Sequence[GroupFilterFn] = (),
 ) -> MigrationPlan:
     """Returns the plan of this moment. Raises InvalidAmountError where a limit is neither a count nor a percent."""
-    plain_order = sorts or not snapshot.args.enabled
+    plain_order = sorts or not snapshot.args.enabled or snapshot.ranked is not None
     ranked = ranked_jobs(snapshot, now_s, sorts) if plain_order else _in_rank_order(snapshot, now_s)
     plugin_reasons = held_by_plugins(ranked, snapshot, group_filters)
     refused_workloads = _refused_workloads(snapshot, ranked)

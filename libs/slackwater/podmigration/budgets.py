@@ -58,7 +58,8 @@ def can_spare_a_replica(
 
 @record(frozen=True, slots=True)
 class DisruptionBudget:
-    """A PodDisruptionBudget with the counts of its pods. Exactly one of the two bounds is set."""
+    """A PodDisruptionBudget with the counts of its pods. At most one of the two bounds is set; without any no pod may
+    be evicted."""
 
     name: str
     expected: int
@@ -67,6 +68,8 @@ class DisruptionBudget:
     """Ready pods of these."""
     min_available: IntOrPercent | None = None
     max_unavailable: IntOrPercent | None = None
+    server_allows: int | None = None
+    """What the API server allows at most: it counts evictions that have begun at once. None: not known."""
 
     @property
     def allowed(self) -> int:
@@ -77,4 +80,5 @@ class DisruptionBudget:
             needed = self.expected - scaled(self.max_unavailable, self.expected, round_up=True)
         else:
             needed = self.expected
-        return max(self.healthy - needed, 0)
+        own = max(self.healthy - needed, 0)
+        return own if self.server_allows is None else min(own, self.server_allows)

@@ -6,11 +6,13 @@ Fields and words are those of koordinator (scheduling/v1alpha1, MigrationControl
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints
 
 from slackwater.model.records import record
+from slackwater.podmigration.arbitration_plugins import DEFAULT_FILTERS, DEFAULT_SORTS
 from slackwater.podmigration.budgets import IntOrPercent, scaled
 from slackwater.podmigration.jobs import DEFAULT_TTL_S, DEFAULT_WAIT_S, MigrationMode
 from slackwater.podmigration.limits import ArbitrationArgs, MigrationLimits, SkipGate
@@ -19,6 +21,7 @@ from slackwater.resources.cel import CelRule
 from slackwater.resources.metadata import Part, Resource
 
 MOST_SECONDS: Final = 86_400.0
+MOST_PLUGINS: Final = 32
 _UNIT_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(h|ms|m|s)")
 
@@ -63,6 +66,8 @@ def _share_rule(field: str) -> CelRule:
     )
 
 
+PluginName = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9._-]+$")]
+"""The name of an entry point."""
 Text253 = Annotated[str, StringConstraints(max_length=253, pattern=r"^[^\x00-\x1f]*$")]
 
 
@@ -114,7 +119,8 @@ class JobHoldStatus(Part):
 
 
 class PodMigrationJobStatus(Part):
-    """Set by the server. `node` is where the pod goes, `outcome` what a job that ended left behind."""
+    """Set by the server. `node` is where the pod goes, `outcome` what a job that ended left behind. `downtimeSeconds`:
+    from the end of the old pod to the new one being ready, as the server received both."""
 
     phase: str
     step: str
@@ -131,6 +137,7 @@ class PodMigrationJobStatus(Part):
     held_by: JobHoldStatus | None = None
     submitted_at: str = ""
     ended_at: str = ""
+    downtime_seconds: float | None = None
     conditions: tuple[MigrationConditionStatus, ...] = ()
 
 
@@ -179,6 +186,12 @@ class ArbitrationArgsSpec(Part):
     skip_eviction_gates: Annotated[tuple[SkipGate, ...], Field(max_length=32)] = Field(
         (), description="checks that are switched off"
     )
+    sort_fns: Annotated[tuple[PluginName, ...], Field(max_length=MOST_PLUGINS)] = Field(
+        DEFAULT_SORTS, description="SortFn plugins: of two jobs the first that tells them apart decides"
+    )
+    group_filters: Annotated[tuple[PluginName, ...], Field(max_length=MOST_PLUGINS)] = Field(
+        DEFAULT_FILTERS, description="GroupFilterFn plugins: what is not listed is not checked"
+    )
     workload_limiter: LimiterSpec = Field(default_factory=LimiterSpec, description="moves of one workload in a window")
     namespace_limiter: LimiterSpec | None = Field(None, description="moves of one namespace in a window")
 
@@ -223,6 +236,8 @@ class ArbitrationRules:
     args: ArbitrationArgs = ArbitrationArgs()
     limits: MigrationLimits = MigrationLimits()
     generation: int = 0
+    sort_fns: Sequence[str] = DEFAULT_SORTS
+    group_filters: Sequence[str] = DEFAULT_FILTERS
 
 
 def request_of(document: PodMigrationJob) -> JobRequest:
@@ -288,4 +303,6 @@ def rules_of(document: ArbitrationArgsDocument) -> ArbitrationRules:
             },
         ),
         generation=document.metadata.generation,
+        sort_fns=spec.sort_fns,
+        group_filters=spec.group_filters,
     )

@@ -5,13 +5,25 @@ Names of modes, phases, conditions and reasons are those of koordinator (schedul
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from enum import StrEnum
+from typing import Final
+from zlib import crc32
 
 from slackwater.model.records import record
 
 DEFAULT_TTL_S, DEFAULT_WAIT_S, CONFIRM_S = 300.0, 1800.0, 60.0
+START_S = 120.0
+"""Within which a declared start may begin, at least: the time to live may be over when the old pod is gone."""
+UNANSWERED_S = 600.0
+"""After its deadline a start that nothing is heard of is given up: a node that comes back before says that it did not
+begin, and the workload can return."""
+MOST_READY_S = 3_700.0
+"""A start that began is answered by then: a workload file gives at most an hour to be ready, and then its grace."""
+MOST_NAME: Final = 63
+_OTHER: Final = re.compile(r"[^a-z0-9-]+")
 
 
 class MigrationMode(StrEnum):
@@ -67,6 +79,7 @@ class MigrationReason(StrEnum):
     EVICT_COMPLETE = "EvictComplete"
     WAIT_FOR_BIND = "WaitForPodBindReservation"
     WAIT_FOR_READY = "WaitForBoundPodReady"
+    FAILED_START = "FailedStart"
 
 
 class MoveOutcome(StrEnum):
@@ -80,11 +93,13 @@ class MoveOutcome(StrEnum):
     """The pod ended by itself, before the move evicted it."""
     REPLACEMENT_PENDING = "replacement_pending"
     """Degraded: the old pod was evicted, and the new one was not ready when the job ended."""
+    RETURNED = "returned"
+    """Degraded: the start on the other node failed, and the workload was started again where it came from."""
     UNCONFIRMED = "unconfirmed"
     """Degraded: the node did not answer whether it evicted the pod. No replacement was started."""
 
 
-DEGRADED = frozenset({MoveOutcome.REPLACEMENT_PENDING, MoveOutcome.UNCONFIRMED})
+DEGRADED = frozenset({MoveOutcome.REPLACEMENT_PENDING, MoveOutcome.RETURNED, MoveOutcome.UNCONFIRMED})
 
 
 class MigrationCondition(StrEnum):
@@ -138,6 +153,11 @@ class MigrationJob:
     """Of the reservation that was available when the eviction was declared."""
     evict_by_s: float | None = None
     """Until when a declared eviction may begin; the deadline, or a while where the job has none."""
+    start_attempt: int = 0
+    """Which start of the replacement is declared: 1 on the target, 2 back on the old node. 0: none yet."""
+    start_node: str = ""
+    start_by_s: float | None = None
+    """Until when the declared start may begin."""
     reservation_seen: bool = False
     replacement: str = ""
     conditions: Mapping[MigrationCondition, ConditionState] = field(default_factory=dict)
@@ -146,3 +166,11 @@ class MigrationJob:
     def deadline_s(self) -> float | None:
         """When an admitted job times out. None: never, or not admitted."""
         return None if self.admitted_s is None or self.ttl_s <= 0 else self.admitted_s + self.ttl_s
+
+
+def job_name(proposal: str) -> str:
+    """Returns the name of the job of a proposal: what names of documents allow, and another one for each id."""
+    name = f"move-{_OTHER.sub('-', proposal.lower()).strip('-')}"
+    if name == f"move-{proposal}" and len(name) <= MOST_NAME:
+        return name
+    return f"{name[: MOST_NAME - 9].rstrip('-')}-{crc32(proposal.encode()):08x}"

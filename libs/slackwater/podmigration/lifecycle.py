@@ -16,6 +16,9 @@ from slackwater.model.records import record
 from slackwater.podmigration.jobs import (
     CONFIRM_S,
     DEFAULT_TTL_S,
+    MOST_READY_S,
+    START_S,
+    UNANSWERED_S,
     ConditionState,
     MigrationCondition,
     MigrationJob,
@@ -67,6 +70,16 @@ class Replacement(StrEnum):
     READY = "ready"
 
 
+class StartAnswer(StrEnum):
+    """What the agent answered to a start of the replacement."""
+
+    NONE = "none"
+    STARTING = "starting"
+    READY = "ready"
+    FAILED = "failed"
+    """Failed, refused or expired: nothing of it runs, and nothing will."""
+
+
 @record(frozen=True, slots=True)
 class MoveView:
     """What is seen of a move at a time."""
@@ -77,6 +90,13 @@ class MoveView:
     eviction: EvictionAnswer = EvictionAnswer.NONE
     replacement: Replacement = Replacement.ABSENT
     replacement_uid: str = ""
+    start: StartAnswer = StartAnswer.NONE
+    start_attempt: int = 0
+    """Which start the answer is about."""
+    start_detail: str = ""
+    """In the words of the agent."""
+    can_return: bool = False
+    """Whether the old node answers and offers the workload still."""
 
 
 @record(frozen=True, slots=True)
@@ -95,7 +115,7 @@ _Ended = tuple[MigrationPhase, MigrationReason, MoveOutcome]
 def desired_state(job: MigrationJob) -> DesiredMove:
     """Returns what should exist, from the persisted job alone."""
     if job.step is MigrationStep.ENDED:
-        kept = job.outcome in (MoveOutcome.MOVED, MoveOutcome.REPLACEMENT_PENDING)
+        kept = job.outcome in (MoveOutcome.MOVED, MoveOutcome.RETURNED, MoveOutcome.REPLACEMENT_PENDING)
         return DesiredMove(replacement=kept and job.starts_replacement)
     reserves = job.mode is MigrationMode.RESERVATION_FIRST
     return DesiredMove(
@@ -217,7 +237,7 @@ def _reservation_failure(job: MigrationJob, view: MoveView) -> MigrationReason |
 
 
 def _evicting(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJob | None:
-    if view.pod is OldPod.GONE or view.eviction is EvictionAnswer.COMPLETED:
+    if view.eviction is EvictionAnswer.COMPLETED or (view.pod is OldPod.GONE and not job.starts_replacement):
         return _replaced_from_now(job, now_s)
     failure = _reservation_failure(job, view)
     if job.abort_requested:
@@ -233,24 +253,35 @@ def _evicting(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJob |
 
 def _withdrawing(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJob | None:
     phase = MigrationPhase.ABORTED if job.reason is MigrationReason.ABORTED else MigrationPhase.FAILED
+    is_over = job.evict_by_s is not None and now_s >= job.evict_by_s + CONFIRM_S
+    if job.starts_replacement and (view.eviction is EvictionAnswer.COMPLETED or (is_over and view.pod is OldPod.GONE)):
+        return _replaced_from_now(job, now_s)  # the withdrawal came too late: without a start nothing would run
+    if job.starts_replacement and view.pod is OldPod.GONE:
+        is_withdrawn = view.eviction is EvictionAnswer.WITHDRAWN
+        return _end(job, phase, job.reason, MoveOutcome.POD_VANISHED) if is_withdrawn else None
     if view.pod is OldPod.GONE or view.eviction is EvictionAnswer.COMPLETED:
         if view.replacement is Replacement.READY:
-            return _end(job, phase, job.reason, MoveOutcome.MOVED)
+            moved = replace(job, replacement=view.replacement_uid)
+            return _end(moved, phase, job.reason, MoveOutcome.MOVED)
         return _end(job, phase, job.reason, MoveOutcome.REPLACEMENT_PENDING)
     if view.eviction is EvictionAnswer.WITHDRAWN:
         return _end(job, phase, job.reason, MoveOutcome.OLD_POD_RUNS)
-    if job.evict_by_s is not None and now_s >= job.evict_by_s + CONFIRM_S:
-        runs = view.pod is OldPod.RUNNING
-        return _end(job, phase, job.reason, MoveOutcome.OLD_POD_RUNS if runs else MoveOutcome.UNCONFIRMED)
+    if is_over:
+        if view.pod is OldPod.RUNNING:
+            return _end(job, phase, job.reason, MoveOutcome.OLD_POD_RUNS)
+        said = f"{job.node} has not said whether it ended the pod"
+        return _end(job, phase, job.reason, MoveOutcome.UNCONFIRMED, said)
     return None
 
 
 def _replacing(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJob | None:
+    if job.starts_replacement:
+        return _starting(job, view, now_s)
     if view.replacement is Replacement.READY:
         done = _with_condition(job, MigrationCondition.BOUND_POD_READY, True, MigrationReason.NONE, now_s) or job
         done = replace(done, replacement=view.replacement_uid)
         return _end(done, MigrationPhase.SUCCEEDED, MigrationReason.COMPLETE, MoveOutcome.MOVED)
-    if job.mode is MigrationMode.EVICT_DIRECTLY and not job.starts_replacement:
+    if job.mode is MigrationMode.EVICT_DIRECTLY:
         return _end(job, MigrationPhase.SUCCEEDED, MigrationReason.COMPLETE, MoveOutcome.EVICTED)
     if job.abort_requested:
         return _end(job, MigrationPhase.ABORTED, MigrationReason.ABORTED, MoveOutcome.REPLACEMENT_PENDING)
@@ -264,6 +295,47 @@ def _replacing(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJob 
     return _with_condition(bound, condition, False, reason, now_s) or (bound if bound != job else None)
 
 
+def _starting(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJob | None:
+    """Only what the agent answers to the present start counts. An abort ends nothing here: the old pod is gone, and
+    without the start nothing would run. A start that is not answered is never declared elsewhere, because it may run.
+    """
+    answer = view.start if view.start_attempt == job.start_attempt else StartAnswer.NONE
+    if answer is StartAnswer.READY:
+        return _started(replace(job, replacement=view.replacement_uid), now_s)
+    if answer is StartAnswer.FAILED:
+        said = f"the start on {job.start_node} failed: {view.start_detail}" if view.start_detail else ""
+        message = "; ".join(words for words in (job.message, said) if words)
+        if job.start_attempt == 1 and job.start_node != job.node and view.can_return:
+            return _with_start(replace(job, message=message), job.node, now_s)
+        phase = MigrationPhase.ABORTED if job.abort_requested else MigrationPhase.FAILED
+        return _end(job, phase, MigrationReason.FAILED_START, MoveOutcome.REPLACEMENT_PENDING, message)
+    patience_s = UNANSWERED_S if answer is StartAnswer.NONE else MOST_READY_S
+    if job.start_by_s is not None and now_s >= job.start_by_s + patience_s:
+        message = f"{job.start_node} has not said what became of the start: it may run there"
+        return _end(job, MigrationPhase.FAILED, MigrationReason.TIMEOUT, MoveOutcome.REPLACEMENT_PENDING, message)
+    if answer is StartAnswer.NONE:
+        condition, reason = MigrationCondition.POD_BOUND_RESERVATION, MigrationReason.WAIT_FOR_BIND
+        return _with_condition(job, condition, False, reason, now_s)
+    bound = replace(job, replacement=view.replacement_uid)
+    condition, reason = MigrationCondition.BOUND_POD_READY, MigrationReason.WAIT_FOR_READY
+    return _with_condition(bound, condition, False, reason, now_s) or (bound if bound != job else None)
+
+
+def _started(job: MigrationJob, now_s: float) -> MigrationJob:
+    done = _with_condition(job, MigrationCondition.BOUND_POD_READY, True, MigrationReason.NONE, now_s) or job
+    if job.start_attempt > 1:
+        return _end(done, MigrationPhase.FAILED, MigrationReason.FAILED_START, MoveOutcome.RETURNED, job.message)
+    if job.abort_requested:
+        said = "the old pod had ended before the abort"
+        return _end(done, MigrationPhase.ABORTED, MigrationReason.ABORTED, MoveOutcome.MOVED, said)
+    return _end(done, MigrationPhase.SUCCEEDED, MigrationReason.COMPLETE, MoveOutcome.MOVED)
+
+
+def _with_start(job: MigrationJob, node: str, now_s: float) -> MigrationJob:
+    by_s = max(now_s + START_S, job.deadline_s or 0.0)
+    return replace(job, start_attempt=job.start_attempt + 1, start_node=node, start_by_s=by_s, replacement="")
+
+
 def _with_eviction(job: MigrationJob, now_s: float) -> MigrationJob:
     evict_by_s = now_s + DEFAULT_TTL_S if job.deadline_s is None else job.deadline_s
     return replace(job, step=MigrationStep.EVICTING, evict_by_s=evict_by_s)
@@ -271,6 +343,8 @@ def _with_eviction(job: MigrationJob, now_s: float) -> MigrationJob:
 
 def _replaced_from_now(job: MigrationJob, now_s: float) -> MigrationJob:
     gone = replace(job, step=MigrationStep.REPLACING)
+    if job.starts_replacement:
+        gone = _with_start(gone, job.target_node or job.node, now_s)
     return _with_condition(gone, MigrationCondition.EVICTION, True, MigrationReason.EVICT_COMPLETE, now_s) or gone
 
 

@@ -2,7 +2,8 @@
 
 1. Steps go forward only, along the transitions below; an ended job never changes.
 2. No eviction is wanted before a reservation was available on another node (ReservationFirst), and none after the end.
-3. No replacement is started while the old pod may run: only once it is gone.
+3. No replacement is started while the old pod may run: only once it is gone. A second start is declared only after
+   the first one is answered as failed.
 4. An ended job wants no reservation and no eviction.
 5. A job has an outcome exactly when it has ended; a degraded one where the move took the old pod without a new one.
 """
@@ -26,8 +27,8 @@ TRANSITIONS: Mapping[MigrationStep, frozenset[MigrationStep]] = {
     MigrationStep.ADMITTED: frozenset({MigrationStep.RESERVING, MigrationStep.EVICTING, MigrationStep.ENDED}),
     MigrationStep.RESERVING: frozenset({MigrationStep.EVICTING, MigrationStep.ENDED}),
     MigrationStep.EVICTING: frozenset({MigrationStep.WITHDRAWING, MigrationStep.REPLACING}),
-    MigrationStep.WITHDRAWING: frozenset({MigrationStep.ENDED}),
-    MigrationStep.REPLACING: frozenset({MigrationStep.ENDED}),
+    MigrationStep.WITHDRAWING: frozenset({MigrationStep.REPLACING, MigrationStep.ENDED}),
+    MigrationStep.REPLACING: frozenset({MigrationStep.REPLACING, MigrationStep.ENDED}),  # a start goes back
     MigrationStep.ENDED: frozenset(),
 }
 _FINAL = frozenset({MigrationPhase.SUCCEEDED, MigrationPhase.FAILED, MigrationPhase.ABORTED})
@@ -62,6 +63,8 @@ def broken_by_state(job: MigrationJob) -> list[str]:
         found.append("an ended job wants a reservation or an eviction")
     if desired.replacement and job.step not in (MigrationStep.REPLACING, MigrationStep.ENDED):
         found.append("a replacement is wanted while the old pod may run")
+    if job.step is MigrationStep.REPLACING and job.starts_replacement and not (job.start_attempt and job.start_node):
+        found.append("no start is declared, and nothing else replaces the pod")
     if job.mode is MigrationMode.RESERVATION_FIRST and desired.eviction and job.target_node in ("", job.node):
         found.append("an eviction without room elsewhere")
     return found

@@ -53,9 +53,10 @@ class LimiterBucket:
     at_s: float
 
     def refilled(self, now_s: float, rate_per_s: float, burst: float) -> LimiterBucket:
-        """Returns the bucket now. A clock that goes back adds nothing."""
+        """Returns the bucket now. A clock that goes back adds nothing, and the next token is counted from it: a bucket
+        that a clock ahead has filled would give none until time has passed that."""
         elapsed_s = max(now_s - self.at_s, 0.0)
-        return LimiterBucket(min(self.tokens + elapsed_s * rate_per_s, burst), max(now_s, self.at_s))
+        return LimiterBucket(min(self.tokens + elapsed_s * rate_per_s, burst), now_s)
 
     @property
     def whole_tokens(self) -> int:

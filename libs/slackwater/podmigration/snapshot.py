@@ -80,6 +80,12 @@ class MigrationSnapshot:
     """Admitted jobs that the queue has not started yet."""
     buckets: Mapping[tuple[LimiterScope, str], LimiterBucket] = field(default_factory=dict)
     """Of the object limiters, by scope and workload or namespace; absent ones are full."""
+    ranked: Sequence[str] | None = None
+    """Ids in the order of sort plugins; None: the five keys of the proposal."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """By id, why a filter plugin holds the job."""
+    problems: Sequence[str] = ()
+    """Of sort plugins whose result was not used."""
 
 
 @record(frozen=True, slots=True)

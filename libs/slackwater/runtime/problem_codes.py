@@ -125,6 +125,18 @@ _CODES = (
         "GET /v1/quotas/{quota}/claims lists all that have not ended.",
     ),
     ProblemCode(
+        "plan_not_found",
+        404,
+        "No plan of moves has this id, or it is older than a day.",
+        "GET /v1/move-plans lists all; POST there makes one.",
+    ),
+    ProblemCode(
+        "plan_stale",
+        409,
+        "The cluster, or the profile, is no longer what the plan assumed: `detail` says what changed.",
+        "Make a new plan: POST /v1/move-plans.",
+    ),
+    ProblemCode(
         "decision_not_found",
         404,
         "No such decision is stored (30 days by default).",

@@ -31,6 +31,17 @@ By = Annotated[Principal, Depends(caller)]
 RULES = "412 if If-Match is not the present ETag, 409 if metadata.generation is not the present one"
 
 
+def refuse_foreign_change(kind: Kind, source: str) -> None:
+    """Raises Conflict if documents of a kind are not changed here: `source` is the setting of that name."""
+    if source != "database":
+        kinds = f"{kind.plural}.{API_VERSION.partition('/')[0]}"
+        raise Conflict(
+            f"documents of this kind come from the cluster's custom resources {kinds}: change them there, with kubectl"
+            f" apply -f or kubectl delete {kinds} NAME; SLACKWATER_RESOURCES_SOURCE=database makes this API the source",
+            code="documents_from_cluster",
+        )
+
+
 class Served(Generic[R, V]):
     """A kind with the schemas of its answers."""
 
@@ -53,14 +64,8 @@ class Served(Generic[R, V]):
 
     def refuse_foreign(self, principal: Principal, *, dry_run: bool) -> None:
         """Raises Conflict for a change by another principal than CLUSTER_AUTHOR while a cluster is the source."""
-        if self.source == "database" or principal.name == CLUSTER_AUTHOR or dry_run:
-            return
-        kinds = f"{self.kind.plural}.{API_VERSION.partition('/')[0]}"
-        raise Conflict(
-            f"documents of this kind come from the cluster's custom resources {kinds}: change them there, with kubectl"
-            f" apply -f or kubectl delete {kinds} NAME; SLACKWATER_RESOURCES_SOURCE=database makes this API the source",
-            code="documents_from_cluster",
-        )
+        if principal.name != CLUSTER_AUTHOR and not dry_run:
+            refuse_foreign_change(self.kind, self.source)
 
     async def answer(self, done: Change[R, V], arguments: Any, *, with_preview: bool = True) -> BaseModel:
         """Returns the answer of a change, including the preview of a dry run. Raises

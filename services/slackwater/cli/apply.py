@@ -21,7 +21,13 @@ COMMAND = TryingCommand
 
 
 def command(
-    files: Annotated[list[Path], typer.Option("-f", "--filename", help="YAML with one or more documents; - is stdin")],
+    files: Annotated[
+        list[Path] | None, typer.Option("-f", "--filename", help="YAML with one or more documents; - is stdin")
+    ] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option("--plan", metavar="PLAN_ID", help="propose the moves of a plan of `slackwater plan`, once"),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -44,31 +50,52 @@ def command(
     The server validates all documents before it stores the first. Several ColocationStrategies are stored all or none;
     their dry run shows the offers of every node before and after. So are several ElasticQuotas.
 
-    Example: `slackwater apply -f policy.yaml --dry-run=server`
+    A plan is refused if the cluster, or its profile, is no longer what it assumed; the error says what changed.
+
+    Examples: `slackwater apply -f policy.yaml --dry-run=server`, `slackwater apply --plan PLAN_ID`
     """
+    from slackwater.cli.applied_plan import applied_lines, apply_plan
     from slackwater.cli.client import HttpReader, reading
-    from slackwater.cli.documents import documents, dry_run_all
     from slackwater.model.errors import InvalidInput
 
     with errors_to_stderr(), reading(server) as reader:
+        if bool(files) == (plan is not None):
+            raise InvalidInput("give -f FILE, or --plan PLAN_ID")
         if not isinstance(reader, HttpReader):
             raise InvalidInput("apply needs a running instance: start one with `slackwater up`")
-        requested = list(documents(files))
-        tried = dry_run_all(reader.client, requested, nodes=nodes if dry_run else None)
-        answers = list(tried.answers)
-        for place, document in enumerate(requested):
-            if not dry_run:
-                _store(reader.client, place, requested, tried, answers)
+        if plan is not None:
+            answer = apply_plan(reader, plan, dry_run=dry_run)
             if output in (Format.TABLE, Format.WIDE):
-                print(f"{document.title} {_done(tried.answers[place]['changes'], dry_run=dry_run)}")
-                if dry_run:
-                    print_preview(document.kind, tried.answers[place])
-        if output in (Format.TABLE, Format.WIDE):
-            for group in tried.groups.values() if dry_run else ():
-                print_preview(group[0].kind, tried.preview)
+                print("\n".join(applied_lines(answer, dry_run=dry_run)))
+            else:
+                print_object(answer, output)
             return
-        whole = {"items": answers, **(tried.preview if dry_run else {})}
-        print_object(answers[0] if len(answers) == 1 else whole, output)
+        answer = _apply_documents(reader.client, files or [], output, nodes=nodes if dry_run else None)
+        if output not in (Format.TABLE, Format.WIDE):
+            print_object(answer, output)
+
+
+def _apply_documents(client: httpx2.Client, files: list[Path], output: Format, *, nodes: int | None) -> Any:
+    """Store all documents, or try them (`nodes`: how many of the preview are shown); prints what was done with each.
+    Returns the complete answer."""
+    from slackwater.cli.documents import documents, dry_run_all
+
+    dry_run = nodes is not None
+    requested = list(documents(files))
+    tried = dry_run_all(client, requested, nodes=nodes)
+    answers = list(tried.answers)
+    for place, document in enumerate(requested):
+        if not dry_run:
+            _store(client, place, requested, tried, answers)
+        if output in (Format.TABLE, Format.WIDE):
+            print(f"{document.title} {_done(tried.answers[place]['changes'], dry_run=dry_run)}")
+            if dry_run:
+                print_preview(document.kind, tried.answers[place])
+    if output in (Format.TABLE, Format.WIDE):
+        for group in tried.groups.values() if dry_run else ():
+            print_preview(group[0].kind, tried.preview)
+    whole = {"items": answers, **(tried.preview if dry_run else {})}
+    return answers[0] if len(answers) == 1 else whole
 
 
 def _store(

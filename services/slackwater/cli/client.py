@@ -135,7 +135,7 @@ def running_instance(timeout: float, server: str | None = None, state_dir: Path 
         endpoint = StateDir(state_dir or client_state_dir()).running_endpoint()
         url, token = endpoint.http_url, token or endpoint.token
     headers = {"Authorization": f"Bearer {token}"} if token else {}
-    verify = proof.verify() if url.startswith("https:") else True
+    verify = proof.verify(url)
     with httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False, verify=verify) as client:
         yield HttpReader(client, advice=remote) if remote else HttpReader(client)
 

@@ -44,8 +44,10 @@ class Credentials:
                 f"{origin}: is not UTF-8 text; give a file with the token as its only line", field="token_file"
             ) from None
 
-    def verify(self) -> ssl.SSLContext:
-        """The TLS context. Raises Misconfigured for certificates that cannot be used."""
+    def verify(self, url: str) -> ssl.SSLContext:
+        """The TLS context of a client of `url`. Raises Misconfigured for certificates that cannot be used."""
+        if not url.startswith("https:"):
+            return without_tls()
         try:
             context = ssl.create_default_context(cafile=self.ca)
             if self.certificate is not None:
@@ -54,6 +56,13 @@ class Credentials:
             _, *of_tls, last = self.options
             raise Misconfigured(f"{', '.join(of_tls)} or {last} cannot be used: {error}", field="ca") from None
         return context
+
+
+def without_tls() -> ssl.SSLContext:
+    """A TLS context that trusts no certificate, for a client of plain HTTP. By default each client loads the machine's
+    certificates: most of the CPU time of a short command.
+    """
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _sendable(token: str | None, origin: str) -> str | None:

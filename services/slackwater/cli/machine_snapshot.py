@@ -18,7 +18,7 @@ from slackwater.agent.adapters.journal_file import claims_in
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.machine import online_cpus
 from slackwater.bus.connect.access import NatsAccess
-from slackwater.cli.credentials import credentials, token_origin
+from slackwater.cli.credentials import credentials, token_origin, without_tls
 from slackwater.cli.findings import Instance, MachineSnapshot
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.runtime.authentication import Authenticator
@@ -143,7 +143,7 @@ def _instance(state: StateDir) -> Instance:
 def _asked(holder: int, endpoint: Endpoint) -> Instance:
     headers = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
     try:
-        answer = httpx2.get(f"{endpoint.http_url}/readyz", headers=headers, timeout=ASK_SECONDS, trust_env=False)
+        answer = _get(f"{endpoint.http_url}/readyz", headers)
     except httpx2.HTTPError as error:
         return Instance(holder, endpoint.http_url, trouble=f"no answer ({type(error).__name__})")
     if answer.status_code == 200:
@@ -162,6 +162,11 @@ def _asked(holder: int, endpoint: Endpoint) -> Instance:
     return Instance(holder, endpoint.http_url, failed_checks=lines or [f"HTTP {answer.status_code}"])
 
 
+def _get(url: str, headers: Mapping[str, str]) -> httpx2.Response:
+    verify = True if url.startswith("https:") else without_tls()
+    return httpx2.get(url, headers=headers, timeout=ASK_SECONDS, trust_env=False, verify=verify)
+
+
 def _refused_token(url: str) -> str | None:
     """The option or variable with a token that the instance refuses; None if there is none or it is accepted."""
     origin = token_origin()
@@ -169,9 +174,7 @@ def _refused_token(url: str) -> str | None:
         return None
     headers = {"Authorization": f"Bearer {credentials().token()}"}
     try:
-        answer = httpx2.get(
-            f"{url}/v1/nodes", params={"limit": 1}, headers=headers, timeout=ASK_SECONDS, trust_env=False
-        )
+        answer = _get(f"{url}/v1/nodes?limit=1", headers)
     except httpx2.HTTPError:
         return None
     return origin if answer.status_code == 401 else None
@@ -182,7 +185,7 @@ def _asks_for_token(url: str) -> bool | None:
     shell's.
     """
     try:
-        answer = httpx2.get(f"{url}/v1/nodes", params={"limit": 1}, timeout=ASK_SECONDS, trust_env=False)
+        answer = _get(f"{url}/v1/nodes?limit=1", {})
     except httpx2.HTTPError:
         return None
     return answer.status_code == 401
@@ -191,7 +194,7 @@ def _asks_for_token(url: str) -> bool | None:
 def _shards(url: str, headers: Mapping[str, str]) -> Mapping[str, Mapping[str, int]] | None:
     """Partitions by service and replica; None without a console, or before the first reports."""
     try:
-        answer = httpx2.get(f"{url}/v1/shards", headers=headers, timeout=ASK_SECONDS, trust_env=False)
+        answer = _get(f"{url}/v1/shards", headers)
         items = answer.json()["items"] if answer.status_code == 200 else []
     except (httpx2.HTTPError, ValueError, KeyError):
         return None
@@ -206,7 +209,7 @@ def _shards(url: str, headers: Mapping[str, str]) -> Mapping[str, Mapping[str, i
 def _blocked(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
     """The blocked agents; empty if no ingestion answers."""
     try:
-        answer = httpx2.get(f"{url}/v1/blocks", headers=headers, timeout=ASK_SECONDS, trust_env=False)
+        answer = _get(f"{url}/v1/blocks", headers)
         items = answer.json()["items"] if answer.status_code == 200 else []
         return {str(item["node"]): str(item["reason"]) for item in items}
     except (httpx2.HTTPError, ValueError, KeyError):
@@ -218,7 +221,7 @@ def _quarantined(url: str, headers: Mapping[str, str]) -> Mapping[str, str]:
     items: dict[str, str] = {}
     for service in service_names():
         try:
-            answer = httpx2.get(f"{url}/v1/quarantine/{service}", headers=headers, timeout=ASK_SECONDS, trust_env=False)
+            answer = _get(f"{url}/v1/quarantine/{service}", headers)
             rows = answer.json()["items"] if answer.status_code == 200 else []
             items |= {str(row["id"]): f"{service}: {row['table']}/{row['row']} failed: {row['detail']}" for row in rows}
         except (httpx2.HTTPError, ValueError, KeyError):

@@ -21,7 +21,8 @@ def move_why_lines(answer: Item) -> Iterator[str]:
         yield f"  in use {-terms['in use']} of {terms['limit']}"
     for each in newest["inputs"]:
         if each["value"] not in ("", None):
-            yield f"  {each['name']}: {each['value']} ({each['source']})"
+            unit = f" {each['unit']}" if each["unit"] else ""
+            yield f"  {each['name']}: {each['value']}{unit} ({each['source']})"
     for record in earlier:
         yield f"{clock_time(record['decided_at'])} {record['reason']}: {record['remaining_because']}"
 
@@ -32,4 +33,6 @@ def _now(status: Item) -> str:
     if held:
         because = f"{held['filter']} {held['scope']}, {held['count']} of {held['limit']} in use, since {held['since']}"
     where = f" to {status['node']}" if status.get("node") else ""
-    return f"now {status['phase']}, {status['step']}{where}" + (f": {because}" if because else "")
+    down = status.get("downtimeSeconds")
+    downtime = "" if down is None else f", downtime {down:.2f} s"
+    return f"now {status['phase']}, {status['step']}{where}{downtime}" + (f": {because}" if because else "")

@@ -60,7 +60,7 @@ def client(url: str, proof: Credentials, timeout_seconds: int, *, insecure: bool
         headers={"Authorization": f"Bearer {token}"} if token else {},
         timeout=timeout_seconds,
         trust_env=False,
-        verify=not insecure and (proof.verify() if url.startswith("https:") else True),
+        verify=not insecure and proof.verify(url),
     )
 
 

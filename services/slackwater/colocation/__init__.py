@@ -12,6 +12,7 @@ CONSUMES = (
     "usage.windowed",
     "peak.predicted",
     "agent.block_changed",
+    "node.reserved",
 )
 PUBLISHES = (
     "resources.offered",

@@ -16,6 +16,7 @@ CONSUMES = (
     "strategy.followed",
     "resource.changed",
     "quota.accounted",
+    "migration.changed",
     "decision.recorded",
     "effect.measured",
     "intent.observed",

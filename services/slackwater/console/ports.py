@@ -15,6 +15,7 @@ from slackwater.console.domain.demo_run import DemoRunView
 from slackwater.console.domain.event_log import EventFilter, ListedEvent
 from slackwater.console.domain.fleet import FleetLevel, Gained, NodeQuery, Totals
 from slackwater.console.domain.loop import LoopTime, ProcessView
+from slackwater.console.domain.moves import MeasuredLoad, MoveCount, MoveHold
 from slackwater.console.domain.offer_table import OfferTable
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolRow, PoolSums
@@ -37,6 +38,7 @@ from slackwater.console.domain.views import (
     WindowView,
 )
 from slackwater.decisions.record import DecisionRecord
+from slackwater.events.migration_changed import MigrationChanged
 from slackwater.events.quota_accounted import QuotaAccounted
 from slackwater.model.nodes import NodeFacts
 
@@ -104,6 +106,10 @@ class Writes(Protocol):
         """Keeps the newest per tree and `ledger_time`: one of them is the tree's present, the others its history."""
         ...
 
+    async def save_moves(self, rows: Sequence[MigrationChanged]) -> None:
+        """Keeps the newest per job."""
+        ...
+
     async def note_replay(self, replay: ReplayView) -> bool:
         """Record a replay. False if this replay of the letter is recorded already."""
         ...
@@ -112,7 +118,7 @@ class Writes(Protocol):
 
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
         """Delete usage, forecasts, offers and ledgers that a newer one replaces before the first time; decisions,
-        outcomes and listed events before the second.
+        outcomes, ended moves and listed events before the second.
         """
         ...
 
@@ -219,6 +225,26 @@ class QuotaReads(Protocol):
         ...
 
 
+class MoveReads(Protocol):
+    """Jobs of migration, and the loads that they even out."""
+
+    async def move_counts(self, since: datetime) -> Sequence[MoveCount]:
+        """How many jobs are in each state: all that live, and those that ended since."""
+        ...
+
+    async def move_holds(self, limit: int) -> Sequence[MoveHold]:
+        """What holds waiting jobs, the most jobs first."""
+        ...
+
+    async def moves(self, since: datetime, limit: int) -> Sequence[MigrationChanged]:
+        """Jobs under way, then those that wait, then those that ended since; of each the newest change first."""
+        ...
+
+    async def node_loads(self, at: datetime, after: datetime) -> Sequence[MeasuredLoad]:
+        """What each described node used by its last report within `after < sampled <= at`, by node."""
+        ...
+
+
 class LoopReads(Protocol):
     """Reads of the control loop's health."""
 
@@ -235,7 +261,7 @@ class LoopReads(Protocol):
         ...
 
 
-class ReadQueries(EventReads, FleetReads, LoopReads, QuotaReads, StrategyReads, ResourceReads, Protocol):
+class ReadQueries(EventReads, FleetReads, LoopReads, MoveReads, QuotaReads, StrategyReads, ResourceReads, Protocol):
     """Lists are sorted as their docstrings say; unknown names give None or an empty list, never an error. Conditions
     are as reported: slackwater.console.domain.conditions.as_of evaluates their expiry.
     """

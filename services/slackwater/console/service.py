@@ -21,6 +21,7 @@ from slackwater.console.edge.html import html_router
 from slackwater.console.edge.http import api_router
 from slackwater.console.edge.inventory import inventory_router
 from slackwater.console.edge.loop import loop_router
+from slackwater.console.edge.moves import moves_router
 from slackwater.console.edge.quotas import quotas_router
 from slackwater.console.edge.resources import resources_router
 from slackwater.console.edge.strategies import strategies_router
@@ -113,6 +114,7 @@ def routers_of(
         strategies_router(model, clock),
         inventory_router(model, clock),
         quotas_router(model, clock),
+        moves_router(model, clock),
         event_pages(model, clock),
         resources_router(model, clock),
         loop_router(model, desk, clock, senders),

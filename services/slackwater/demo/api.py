@@ -22,6 +22,8 @@ KINDS = {
     "nodeqos": "NodeQOS",
     "autonomies": "Autonomy",
     "elasticquotas": "ElasticQuota",
+    "arbitrationargs": "ArbitrationArgs",
+    "podmigrationjobs": "PodMigrationJob",
 }
 
 

@@ -88,6 +88,10 @@ class Workloads:
         state = ("--state-dir", str(self.state_dir))
         return await self._start("slackwater.cli", "exec", *flags, "--memory", memory, *state, "--", *command)
 
+    async def from_file(self, file: Path, state_dir: Path) -> Process:
+        """Start what a workload file describes, beside the agent with this state directory."""
+        return await self._start("slackwater.cli", "exec", "--from", str(file), "--state-dir", str(state_dir))
+
     async def load(self, port: int, schedule: str, start: float, name: str, patience_seconds: float = 5.0) -> Load:
         """Start the load generator, which writes its measurements to a file. Later answers count as failed."""
         out = self.folder / f"latencies-{name}.txt"

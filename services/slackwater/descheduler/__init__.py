@@ -16,6 +16,7 @@ CONSUMES = (
     "usage.reported",
     "reclaim.requested",
     "eviction.completed",
+    "migration.changed",
 )
 PUBLISHES = (
     "move.proposed",
@@ -28,4 +29,5 @@ OWNS = (
     "descheduler.resources",
     "descheduler.profile_cycles",
     "descheduler.workload_moves",
+    "descheduler.move_plans",
 )

@@ -7,10 +7,12 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
 from slackwater.descheduler.domain.cycle_state import ProfileCycle, WorkloadMove
+from slackwater.descheduler.domain.kept_plans import KeptPlan, PlanState
 from slackwater.events.envelope import Event
 
 CYCLES: Final = "profile_cycles"
 MOVES: Final = "workload_moves"
+PLANS: Final = "move_plans"
 """Tables, as the quarantine names them."""
 
 
@@ -35,6 +37,22 @@ class CycleUnit(Protocol):
 
     async def drop(self, pod_uids: Collection[str], profiles: Collection[str]) -> None:
         """Delete moves and cycles."""
+        ...
+
+    async def plan(self, plan: str) -> KeptPlan | None:
+        """Returns the plan of an id; None if none is kept."""
+        ...
+
+    async def plans(self, state: PlanState | None = None) -> Sequence[KeptPlan]:
+        """Returns the kept plans, or those in one state, the oldest first."""
+        ...
+
+    async def save_plan(self, plan: KeptPlan) -> None:
+        """Write the plan in its next generation. Raises Conflict if another was written since."""
+        ...
+
+    async def drop_plans(self, plans: Collection[str]) -> None:
+        """Delete plans."""
         ...
 
     async def publish(self, event: Event[Any]) -> None:
@@ -67,6 +85,10 @@ class CycleMeter(Protocol):
 
     def refused(self, reasons: Mapping[str, int]) -> None:
         """Pods were not proposed, by reason."""
+        ...
+
+    def gained(self, results: Mapping[str, int]) -> None:
+        """Moves of a plan ended, by what their measured gain is beside the expected one."""
         ...
 
     def looping(self, profile: str, workloads: int) -> None:

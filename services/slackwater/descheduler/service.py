@@ -6,10 +6,14 @@ from slackwater.descheduler.adapters.cycle_rows import KeyedCycleStore
 from slackwater.descheduler.adapters.metrics import DeschedulerMetrics
 from slackwater.descheduler.edge.cluster_watch import PlacementWatch
 from slackwater.descheduler.edge.events import consumers
+from slackwater.descheduler.edge.move_plan_routes import move_plan_router
 from slackwater.descheduler.edge.plan_routes import plan_router
 from slackwater.descheduler.settings import DeschedulerSettings
+from slackwater.descheduler.usecases.apply_plans import ApplyPlans
 from slackwater.descheduler.usecases.cluster_state import ClusterState
 from slackwater.descheduler.usecases.evicted_moves import RecordEvictedMove
+from slackwater.descheduler.usecases.job_states import JobStates
+from slackwater.descheduler.usecases.keep_plans import KeepPlans
 from slackwater.descheduler.usecases.plan_moves import PlanMoves
 from slackwater.descheduler.usecases.run_cycles import RunCycles
 from slackwater.resources.kinds.descheduler_profile import DESCHEDULER_PROFILE
@@ -30,20 +34,26 @@ class DeschedulerService(ReplicatedService):
         self.store = store = KeyedCycleStore(replica.database, replica.unfenced, replica.quarantine)
         served = replica.serve(DESCHEDULER_PROFILE)
         profiles = served.in_force
-        self.changes = served.changes()
+        self.changes = {served.kind: served.changes()}
         meter = DeschedulerMetrics(process_meters())
         self.cycles = RunCycles(profiles, cluster, store, replica.partitions.working, clock, meter)
         plans = PlanMoves(profiles, cluster, store, clock)
+        self.jobs = jobs = JobStates()
+        apply = ApplyPlans(plans, profiles, store, jobs, lambda: self.cycles.is_decider, clock, meter)
+        kept = KeepPlans(plans, store, jobs)
         super().__init__(
             replica,
             consumers=consumers(RecordEvictedMove(store, cluster)),
             loops={
-                "cluster": PlacementWatch(replica.bus, cluster),
+                "cluster": PlacementWatch(replica.bus, cluster, jobs),
                 "cycles": Repeat(
                     work=self.cycles, seconds=settings.tick_seconds, clock=clock, missed="moves are proposed later"
                 ),
+                "plans": Repeat(
+                    work=apply, seconds=settings.tick_seconds, clock=clock, missed="plans are applied later"
+                ),
             },
-            routers=lambda: [plan_router(plans)],
+            routers=lambda: [plan_router(plans), move_plan_router(kept)],
             checks=lambda: [Check("descheduler-profiles", True, f"{len(profiles.now.values)} profiles")],
         )
 

@@ -6,8 +6,21 @@ budgets, and cordons as a taint.
 A write is planned by a pure function, recorded, then made.
 """
 
-CONSUMES = ("resources.offered", "intent.declared", "node.described", "node.scheduling_changed")
-PUBLISHES = ("decision.recorded", "eviction.completed", "health.reported", "resource.changed", "state.quarantined")
+CONSUMES = (
+    "resources.offered",
+    "intent.declared",
+    "node.described",
+    "node.scheduling_changed",
+    "disruption_budget.changed",
+)
+PUBLISHES = (
+    "decision.recorded",
+    "disruption_budget.changed",
+    "eviction.completed",
+    "health.reported",
+    "resource.changed",
+    "state.quarantined",
+)
 OWNS = (
     "lent resources in the status of Kubernetes nodes",
     "the taint of cordoned Kubernetes nodes",

@@ -11,6 +11,7 @@ from slackwater.apiserver.kind_follower import KindFollower, ServerVersions
 from slackwater.apiserver.port import ApiServer
 from slackwater.apiserver.records import KINDS, WatchedKind
 from slackwater.bus.port import Bus
+from slackwater.events.disruption_budget_changed import DisruptionBudgetChanged
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
@@ -47,6 +48,7 @@ from slackwater.kubernetes.usecases.follow_documents import FollowDocuments
 from slackwater.kubernetes.usecases.intents_read import IntentsRead
 from slackwater.kubernetes.usecases.keep_certificate import KeepCertificate
 from slackwater.kubernetes.usecases.offers_read import OffersRead
+from slackwater.kubernetes.usecases.publish_budgets import PublishBudgets
 from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS, ResourcesRead
 from slackwater.kubernetes.usecases.review_pods import ReviewPods
 from slackwater.kubernetes.usecases.withdraw_profiles import WithdrawProfiles
@@ -61,6 +63,7 @@ from slackwater.runtime.replicated import Loop, Replica, ReplicatedService
 from slackwater.runtime.service import Check
 from slackwater.telemetry.metrics import process_meters
 
+BUDGET_SECONDS = 1.0
 COUNT_SECONDS = 10.0
 
 
@@ -295,6 +298,7 @@ class KubernetesService(ReplicatedService):
                 "status": status,
                 "cordons": cordons,
                 "evictions": evictions,
+                **budget_loops(replica, inventory),
                 "counts": counts(meter, inventory, server, clock),
             },
             checks=lambda: [
@@ -339,6 +343,19 @@ def build(settings: KubernetesSettings, platform: Platform) -> KubernetesService
             await documents.close()
 
     return KubernetesService(settings, platform, server, server.connect, close, documents)
+
+
+def budget_loops(replica: Replica, inventory: Inventory) -> dict[str, Loop]:
+    """What publishes disruption budgets: the last values that were published, and the comparison with the copy."""
+    clock = replica.clock
+    budgets = PublishBudgets(inventory, replica.partitions.working, replica.bus.publish, clock)
+    missed = "moves see older disruption budgets"
+    return {
+        "published budgets": BusWatch(
+            replica.bus, DisruptionBudgetChanged, budgets.receive, caught_up=budgets.caught_up
+        ),
+        "budgets": Repeat(work=budgets, clock=clock, seconds=BUDGET_SECONDS, missed=missed),
+    }
 
 
 def bus_watches(bus: Bus, offers: OffersRead, intents: IntentsRead, cordons: WriteCordons) -> dict[str, Loop]:

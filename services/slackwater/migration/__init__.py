@@ -19,9 +19,11 @@ CONSUMES = (
     "eviction.completed",
     "reclaim.answered",
     "move.proposed",
+    "disruption_budget.changed",
 )
 PUBLISHES = (
     "migration.changed",
+    "node.reserved",
     "decision.recorded",
     "intent.declared",
     "reclaim.requested",

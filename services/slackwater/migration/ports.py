@@ -34,6 +34,10 @@ class MigrationStore(Protocol):
         as written. Raises Conflict if another replica has written since."""
         ...
 
+    async def generation(self) -> int:
+        """Returns the generation of the ledger: it rises with every change of any job."""
+        ...
+
     async def jobs(self) -> Mapping[str, StoredJob]:
         """Returns all jobs by name."""
         ...
@@ -70,8 +74,8 @@ class MigrationMeter(Protocol):
         """A job came to a step."""
         ...
 
-    def ended(self, outcome: str, seconds: float) -> None:
-        """A job ended, so long after it was submitted."""
+    def ended(self, outcome: str, seconds: float, downtime_s: float | None) -> None:
+        """A job ended, so long after it was submitted; None: no new pod took the place of the old one."""
         ...
 
     def show(self, waiting: Mapping[str, int], running: int, reservations: int) -> None:

@@ -14,7 +14,11 @@ class MigrationSettings(BaseSettings):
     round_seconds: float = Field(1.0, ge=0.05, le=60, description="pause between two looks at moves under way")
     grace_seconds: float = Field(30.0, ge=0, le=3600, description="between SIGTERM and SIGKILL of a pod that moves")
     cpu_headroom_share: float = Field(
-        0.8, gt=0, le=1, description="of a node's CPU: what the predicted load may take with a reservation"
+        0.8,
+        gt=0,
+        le=10,
+        description="of a node's CPU: what the predicted load may take with a reservation; above 1 "
+        "pods move to nodes whose CPU is used up",
     )
     memory_headroom_share: float = Field(
         0.85, gt=0, le=1, description="of a node's memory: what the predicted load may take with a reservation"

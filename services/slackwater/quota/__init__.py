@@ -12,6 +12,7 @@ CONSUMES = (
     "node.deleted",
     "node.liveness_changed",
     "node.scheduling_changed",
+    "node.reserved",
     "resources.offered",
     "reclaim.answered",
     "usage.reported",

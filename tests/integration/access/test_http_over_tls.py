@@ -52,7 +52,7 @@ async def serving(settings: HttpSettings) -> AsyncIterator[str]:
 
 async def status(url: str, proof: Credentials, path: str = "/version") -> int:
     headers = {"authorization": f"Bearer {proof.token()}"} if proof.token() else {}
-    async with httpx2.AsyncClient(verify=proof.verify(), trust_env=False) as client:
+    async with httpx2.AsyncClient(verify=proof.verify(url), trust_env=False) as client:
         return (await client.get(f"{url}{path}", headers=headers)).status_code
 
 
@@ -132,9 +132,9 @@ def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=r"nothing\.pem"):
         HttpServer(settings(pki(tmp_path / "pki"), tls_certificate=tmp_path / "nothing.pem"))
     with pytest.raises(Misconfigured, match="--ca"):
-        Credentials(ca=tmp_path / "nothing.pem").verify()
+        Credentials(ca=tmp_path / "nothing.pem").verify("https://localhost")
     with pytest.raises(Misconfigured, match="--token-file"):
         Credentials(token_file=tmp_path / "nothing").token()
     (tmp_path / "token").write_text("abc\n")
     assert Credentials(token_file=tmp_path / "token").token() == "abc"
-    assert isinstance(Credentials().verify(), ssl.SSLContext)
+    assert isinstance(Credentials().verify("https://localhost"), ssl.SSLContext)

@@ -11,11 +11,11 @@ import pytest
 import yaml
 from agent_machine import Machine, soon, until
 
-from slackwater.agent.domain.workload_template import START_LABEL, digest_of
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_observed import IntentObserved, ObservedStart
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.start_states import StartState
+from slackwater.model.workload_labels import START_LABEL, digest_of
 
 pytestmark = pytest.mark.root
 HERE, THERE = "here", "there"

@@ -42,10 +42,10 @@ def effect(decision: str) -> Event[EffectMeasured]:
 
 
 class Ledger:
-    """What was acknowledged to the publisher, and what the consumer handled."""
+    """What was acknowledged to the publisher, which readers of the same one share, and what the consumer handled."""
 
-    def __init__(self) -> None:
-        self.acked: list[str] = []
+    def __init__(self, acked: list[str] | None = None) -> None:
+        self.acked: list[str] = [] if acked is None else acked
         self.handled: list[str] = []
 
     async def handle(self, batch: Sequence[Received[EffectMeasured]]) -> Sequence[Settlement]:
@@ -75,56 +75,58 @@ async def publish_for_ever(bus: object, ledger: Ledger) -> None:
         event = effect(f"d{number}")
 
 
-@pytest.mark.parametrize("reader", ["consume", "replay", "watch"])
-async def test_killed_and_restarted_nothing_acknowledged_is_lost(killable: Server, reader: str) -> None:
-    ledger = Ledger()
-    async with killable.connect(name="test") as bus:
-        opened = {
-            "consume": lambda: bus.consume(EffectMeasured, CONSUMER, ledger.handle),
-            "replay": lambda: bus.replay(EffectMeasured, ledger.handle, after_sequence=0),
-            "watch": lambda: bus.watch(EffectMeasured, ledger.watched),
-        }[reader]
-        async with opened():
-            publisher = asyncio.create_task(publish_for_ever(bus, ledger))
-            for _ in range(2):
-                await asyncio.sleep(0.3)
-                await killable.kill()
-                assert not await bus.connected()
-                await killable.start()
-                before = len(ledger.acked)
-                async with asyncio.timeout(30):
-                    while len(ledger.acked) < before + 20:
-                        await asyncio.sleep(0.02)
-            publisher.cancel()
-            await asyncio.wait({publisher})
-            await ledger.all_handled()
-            assert await bus.connected()
-    if reader == "replay":
-        assert list(dict.fromkeys(ledger.handled)) == ledger.handled, "replay gives everything once and in order"
-
-
-@pytest.mark.parametrize("reader", ["replay", "watch"])
-async def test_what_a_broker_showed_and_then_lost_is_given_once_and_what_took_its_place_is_given(
-    killable: Server, reader: str
-) -> None:
-    ledger = Ledger()
-    async with killable.connect(name="test") as bus:
-        opened = {
-            "replay": lambda: bus.replay(EffectMeasured, ledger.handle, after_sequence=0),
-            "watch": lambda: bus.watch(EffectMeasured, ledger.watched),
-        }[reader]
-        async with opened():
-            kept = [effect(f"kept{number}") for number in range(3)]
-            lost = [effect(f"lost{number}") for number in range(3)]
-            await publish_and_await(bus, ledger, kept)
+async def test_killed_and_restarted_nothing_acknowledged_is_lost_to_any_reader(killable: Server) -> None:
+    acked: list[str] = []
+    consumed, replayed, watched = Ledger(acked), Ledger(acked), Ledger(acked)
+    async with (
+        killable.connect(name="test") as bus,
+        bus.consume(EffectMeasured, CONSUMER, consumed.handle),
+        bus.replay(EffectMeasured, replayed.handle, after_sequence=0),
+        bus.watch(EffectMeasured, watched.watched),
+    ):
+        publisher = asyncio.create_task(publish_for_ever(bus, consumed))
+        for _ in range(2):
+            await asyncio.sleep(0.3)
             await killable.kill()
-            await killable.keep_disk()
+            assert not await bus.connected()
             await killable.start()
-            await publish_and_await(bus, ledger, lost)
-            await killable.lose_power()
-            await killable.start()
-            await publish_and_await(bus, ledger, [effect("other"), *lost, effect("last")])
-    assert ledger.handled == ["kept0", "kept1", "kept2", "lost0", "lost1", "lost2", "other", "last"]
+            before = len(acked)
+            async with asyncio.timeout(30):
+                while len(acked) < before + 20:
+                    await asyncio.sleep(0.02)
+        publisher.cancel()
+        await asyncio.wait({publisher})
+        for ledger in (consumed, replayed, watched):
+            await ledger.all_handled()
+        assert await bus.connected()
+    assert list(dict.fromkeys(replayed.handled)) == replayed.handled, "replay gives everything once and in order"
+
+
+async def test_what_a_broker_showed_and_then_lost_is_given_once_and_what_took_its_place_is_given(
+    killable: Server,
+) -> None:
+    acked: list[str] = []
+    replayed, watched = Ledger(acked), Ledger(acked)
+    kept = [effect(f"kept{number}") for number in range(3)]
+    lost = [effect(f"lost{number}") for number in range(3)]
+    async with (
+        killable.connect(name="test") as bus,
+        bus.replay(EffectMeasured, replayed.handle, after_sequence=0),
+        bus.watch(EffectMeasured, watched.watched),
+    ):
+        await publish_and_await(bus, replayed, kept)
+        await watched.all_handled()
+        await killable.kill()
+        await killable.keep_disk()
+        await killable.start()
+        await publish_and_await(bus, replayed, lost)
+        await watched.all_handled()
+        await killable.lose_power()
+        await killable.start()
+        await publish_and_await(bus, replayed, [effect("other"), *lost, effect("last")])
+        await watched.all_handled()
+    expected = ["kept0", "kept1", "kept2", "lost0", "lost1", "lost2", "other", "last"]
+    assert (replayed.handled, watched.handled) == (expected, expected)
 
 
 class Slow:

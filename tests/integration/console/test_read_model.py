@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -389,21 +390,29 @@ POD = PodView(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ['with "quotes" and \\ in it', "Übung", "tab\tline\n", "%_", "a'b", "plain \\u0000"])
-@pytest.mark.parametrize("most", [1, 2**70])
-async def test_a_pod_is_found_whatever_its_name_is_and_by_nothing_else_of_it(
-    model: ReadModel, name: str, most: int
-) -> None:
-    """A number that is wider than 64 bits is written in another way."""
-    named = replace(POD, name=name, cpu_p95_milli=most)
-    await model.save_usage([(POINT, [named, replace(POD, uid="u2", name="other", workload=name)])])
-    assert [one.uid for one in await model.pods_called(name)] == ["u1"]
-    assert [one.name for one in await model.pods_called("u1")] == [name]
+NAMES = ('with "quotes" and \\ in it', "Übung", "tab\tline\n", "%_", "a'b", "plain \\u0000")
+WIDTHS = (1, 2**70)
+"""A number that is wider than 64 bits is written in another way."""
+
+
+async def test_a_pod_is_found_whatever_its_name_is_and_by_nothing_else_of_it(model: ReadModel) -> None:
+    nodes = {f"edge-{number}": case for number, case in enumerate(product(NAMES, WIDTHS))}
+    for node, (name, most) in nodes.items():
+        named = replace(POD, uid=f"{node}/1", node=node, name=name, cpu_p95_milli=most)
+        other = replace(POD, uid=f"{node}/2", node=node, name="other", workload=name)
+        await model.save_usage([(replace(POINT, event_id=node, node=node), [named, other])])
+    pods = sorted(await model.pods(), key=lambda one: (one.node, one.tier, one.name))
+    throttled = await model.throttled_pods(START, 99)
+    for node, (name, _) in nodes.items():
+        assert [one.uid for one in await model.pods_called(name, node)] == [f"{node}/1"]
+        assert [one.name for one in await model.pods_called(f"{node}/1")] == [name]
+        assert list(await model.pods(node)) == [pod for pod in pods if pod.node == node]
+        assert {one.name for one in throttled if one.node == node} == {name, "other"}
+    for name in NAMES:
+        assert {one.uid for one in await _called(model, name)} == {
+            f"{n}/1" for n, case in nodes.items() if name in case
+        }
     assert await model.pods_called("n/web") == []
-    assert list(await model.pods("edge-7")) == sorted(
-        await model.pods(), key=lambda one: (one.node, one.tier, one.name)
-    )
-    assert {one.name for one in await model.throttled_pods(START, 9)} == {name, "other"}
 
 
 async def test_a_text_that_postgresql_could_not_read_again_is_refused_and_nothing_is_kept(

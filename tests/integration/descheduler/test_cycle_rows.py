@@ -9,7 +9,9 @@ import pytest
 
 from slackwater.descheduler.adapters.cycle_rows import KeyedCycleStore
 from slackwater.descheduler.domain.cycle_state import ProfileCycle, WorkloadMove
+from slackwater.descheduler.domain.kept_plans import KeptPlan, KeptStep, PlanState
 from slackwater.descheduling.anomaly import AnomalyState
+from slackwater.descheduling.placer import StepLoads
 from slackwater.model.errors import Conflict
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
@@ -53,3 +55,22 @@ async def test_the_later_move_of_a_pod_holds(store: KeyedCycleStore) -> None:
         await unit.drop(["v"], ["p"])
     async with store.observe() as unit:
         assert await unit.moves() == [evicted]
+
+
+async def test_a_plan_is_read_by_its_id_and_state_and_not_written_twice(store: KeyedCycleStore) -> None:
+    step = KeptStep("u", "n", "ns", "w", "n0", "n1", "x", "hot", loads=StepLoads(0.5, 0.25, 0.125, 0.375), gain=0.1)
+    plan = KeptPlan("a", "p", 3, 10.0, 2, 1, (step,), refusals={"resting": 2}, looping=("w",))
+    async with store.observe() as unit:
+        await unit.save_plan(plan)
+        await unit.save_plan(replace(plan, id="b", state=PlanState.APPLYING, made_s=5.0))
+    async with store.observe() as unit:
+        assert await unit.plan("a") == replace(plan, generation=1)
+        assert await unit.plan("c") is None
+        assert [each.id for each in await unit.plans()] == ["b", "a"]
+        assert [each.id for each in await unit.plans(PlanState.APPLYING)] == ["b"]
+        await unit.drop_plans(["b"])
+    with pytest.raises(Conflict):
+        async with store.observe() as unit:
+            await unit.save_plan(plan)
+    async with store.observe() as unit:
+        assert [each.id for each in await unit.plans()] == ["a"]

@@ -75,11 +75,16 @@ async def test_the_ledger_comes_back_as_it_was_and_goes_row_by_row(store: KeyedM
     wanted = full_ledger()
     event = event_of(job_event(wanted.jobs["first"], clock.now()), source="migration", time=clock.now())
     written = await store.commit(first, wanted, [event])
-    assert as_rows(await store.load()) == as_rows(replace(wanted, state=replace(wanted.state, generation=1)))
+    jobs = {name: replace(stored, version=1) for name, stored in wanted.jobs.items()}
+    assert as_rows(await store.load()) == as_rows(replace(wanted, state=replace(wanted.state, generation=1), jobs=jobs))
+    assert await store.generation() == 1
     assert as_rows(written) == as_rows(await store.load())
     with pytest.raises(Conflict):
         await store.commit(first, wanted, ())
     assert (await store.load()).state.generation == 1, "the second writer of a generation wrote nothing"
+    changed = replace(written.jobs["second"], attempt=2)
+    written = await store.commit(written, replace(written, jobs={**written.jobs, "second": changed}), ())
+    assert {name: stored.version for name, stored in (await store.jobs()).items()} == {"first": 1, "second": 2}
     emptied = replace(written, jobs={"second": written.jobs["second"]}, reservations={})
     written = await store.commit(written, emptied, ())
     assert as_rows(await store.load()) == as_rows(written)

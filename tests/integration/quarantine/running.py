@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -103,8 +103,17 @@ class Site:
         item: Item = await eventually(stored)
         labels = {"service": self.service, "table": table}
         await eventually(lambda: REGISTRY.get_sample_value("slackwater_state_quarantined_rows", labels))
-        await eventually(lambda: any(told.id == item.id and not told.released for told in self.told))
+        await eventually(lambda: self.was_released(item) is False)
         return item
+
+    async def items(self, quarantine: Quarantine, table: str, rows: Iterable[str]) -> dict[str, Item]:
+        """The same of several rows, by row; the metric counts them all."""
+        items = {row: await self.item(quarantine, table, row) for row in rows}
+        labels = {"service": self.service, "table": table}
+        await eventually(
+            lambda: (REGISTRY.get_sample_value("slackwater_state_quarantined_rows", labels) or 0) >= len(items)
+        )
+        return items
 
     async def release(self, quarantine: Quarantine, item: Item) -> None:
         """Release it, and see that it does not come back."""
@@ -112,7 +121,16 @@ class Site:
             await quarantine.release(item.id)
         await quarantine.work()
         assert not [one for one in await quarantine.items() if one.id == item.id]
-        await eventually(lambda: any(told.id == item.id and told.released for told in self.told))
+        await eventually(lambda: self.was_released(item) is True)
+
+    def was_released(self, item: Item) -> bool | None:
+        """What the last event about an item says; None without one."""
+        return next((told.released for told in reversed(self.told) if told.id == item.id), None)
+
+
+def node_of(how: str) -> str:
+    """The name of the node that is broken in this way."""
+    return how.lower().replace(" ", "-")
 
 
 def left_out(service: str, event_type: str) -> float:

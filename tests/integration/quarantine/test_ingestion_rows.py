@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any
 
-import pytest
-from running import Site, eventually, left_out
+from running import Site, eventually, left_out, node_of
 
 from slackwater.bus.port import Done
 from slackwater.events.agent_block_changed import AgentBlockChanged
@@ -23,25 +22,25 @@ from slackwater.testing.windows import START
 MakeSite = Callable[[str], Awaitable[Site]]
 SETTINGS = IngestionSettings(window_seconds=60, lateness_seconds=0, stagger_windows=False)
 NODES = {
-    "year 10000": "UPDATE nodes SET newest_at = '12000-01-01' WHERE name = 'bad'",
-    "before all times": "UPDATE nodes SET closed_until = '-infinity' WHERE name = 'bad'",
-    "no numbers": "UPDATE nodes SET missing = '{NULL}' WHERE name = 'bad'",
-    "a run without end": "UPDATE nodes SET missing = '{1,-9223372036854775807}' WHERE name = 'bad'",
-    "a run without beginning": "UPDATE nodes SET missing = '{-5}' WHERE name = 'bad'",
-    "beyond what adds up": "UPDATE nodes SET memory_capacity_bytes = 9223372036854775807 WHERE name = 'bad'",
+    "year 10000": "UPDATE nodes SET newest_at = '12000-01-01' WHERE name = $1",
+    "before all times": "UPDATE nodes SET closed_until = '-infinity' WHERE name = $1",
+    "no numbers": "UPDATE nodes SET missing = '{NULL}' WHERE name = $1",
+    "a run without end": "UPDATE nodes SET missing = '{1,-9223372036854775807}' WHERE name = $1",
+    "a run without beginning": "UPDATE nodes SET missing = '{-5}' WHERE name = $1",
+    "beyond what adds up": "UPDATE nodes SET memory_capacity_bytes = 9223372036854775807 WHERE name = $1",
 }
 HISTORY = {
     "node_usage": {
-        "malformed JSON": "UPDATE node_usage SET host_apps = '{' WHERE node = 'bad'",
-        "too few numbers": "UPDATE node_usage SET cpu = '{1}' WHERE node = 'bad'",
+        "malformed JSON": "UPDATE node_usage SET host_apps = '{' WHERE node = $1",
+        "too few numbers": "UPDATE node_usage SET cpu = '{1}' WHERE node = $1",
     },
     "report_pods": {
-        "too few numbers": "UPDATE report_pods SET cpu = '{1}' WHERE node = 'bad'",
-        "no numbers": "UPDATE report_pods SET cpu = '{NULL}' WHERE node = 'bad'",
+        "too few numbers": "UPDATE report_pods SET cpu = '{1}' WHERE node = $1",
+        "no numbers": "UPDATE report_pods SET cpu = '{NULL}' WHERE node = $1",
     },
     "pods": {
-        "a type is wrong": """UPDATE pods SET pod = jsonb_set(pod, '{request}', '"x"') WHERE node = 'bad'""",
-        "not an object": "UPDATE pods SET pod = '7' WHERE node = 'bad'",
+        "a type is wrong": """UPDATE pods SET pod = jsonb_set(pod, '{request}', '"x"') WHERE node = $1""",
+        "not an object": "UPDATE pods SET pod = '7' WHERE node = $1",
     },
 }
 
@@ -58,98 +57,105 @@ class Windows:
         return [one for one in self.told if one.node == node and one.window_start >= START]
 
 
-async def tell(site: Site, first: int, count: int, *, pods: bool = True) -> None:
-    """A report of both nodes every ten seconds; a report that lists a pod describes it anew."""
+async def tell(site: Site, nodes: Sequence[str], first: int, count: int, *, silent: Collection[str] = ()) -> None:
+    """A report of every node every ten seconds. One that lists a pod describes it anew; silent nodes list none."""
     for number in range(first, first + count):
         at = START + timedelta(seconds=10 * number)
         site.clock.minutes = number / 6  # type: ignore[assignment] # minutes and parts of them
-        for node in ("good", "bad"):
-            data = report(node, number + 1, at, pods=(pod_usage(f"{node}-p"),) if pods else ())
+        for node in nodes:
+            data = report(node, number + 1, at, pods=() if node in silent else (pod_usage(f"{node}-p"),))
             await site.bus.publish(event_of(data, source="tests", time=at, id=f"{node}-{number}"))
 
 
-@pytest.fixture
-async def ingesting(site: MakeSite) -> Site:
-    """Two nodes whose first window is still open; the service has ended in good order."""
+async def _ingesting(site: MakeSite, nodes: Sequence[str]) -> Site:
+    """Nodes whose first window is still open; the service has ended in good order."""
     made = await site("ingestion")
     async with made.running(ingestion, SETTINGS):
-        for node in ("good", "bad"):
+        for node in nodes:
             await made.bus.publish(event_of(described(node, START), source="tests", time=START))
-        await tell(made, 0, 4)
-        await eventually(lambda: made.sql.fetchval("SELECT count(*) = 8 FROM node_usage"))
+        await tell(made, nodes, 0, 4)
+        await eventually(lambda: made.sql.fetchval("SELECT count(*) = $1 FROM node_usage", 4 * len(nodes)))
     return made
 
 
-@pytest.mark.parametrize("how", NODES)
-async def test_a_node_that_is_broken_costs_itself_only(ingesting: Site, how: str) -> None:
-    whole = await ingesting.sql.fetchrow("SELECT * FROM nodes WHERE name = 'bad'")
-    await ingesting.sql.execute(NODES[how])
+async def test_a_node_that_is_broken_costs_itself_only(site: MakeSite) -> None:
+    broken = {node_of(how): statement for how, statement in NODES.items()}
+    nodes = ("good", *broken)
+    ingesting = await _ingesting(site, nodes)
+    whole = await ingesting.sql.fetch(
+        "SELECT newest_at, closed_until, missing, memory_capacity_bytes, name FROM nodes WHERE name != 'good'"
+    )
+    for node, statement in broken.items():
+        await ingesting.sql.execute(statement, node)
     windows = Windows()
     async with (
         ingesting.bus.replay(UsageWindowed, windows, after_sequence=0),
         ingesting.running(ingestion, SETTINGS) as service,
     ):
-        await tell(ingesting, 4, 6)
-        item = await ingesting.item(service.quarantine, "nodes", "bad")
-        assert item.node == "bad"
-        await tell(ingesting, 10, 8)
+        await tell(ingesting, nodes, 4, 6)
+        items = await ingesting.items(service.quarantine, "nodes", broken)
+        assert {node: item.node for node, item in items.items()} == {node: node for node in broken}
+        await tell(ingesting, nodes, 10, 8)
         await eventually(lambda: windows.of("good"))
-        assert not windows.of("bad")
-        assert left_out("ingestion", "usage.reported") > 0
-        await ingesting.sql.execute(
+        assert not any(windows.of(node) for node in broken)
+        assert left_out("ingestion", "usage.reported") >= len(broken)
+        await ingesting.sql.executemany(
             "UPDATE nodes SET newest_at = $1, closed_until = $2, missing = $3, memory_capacity_bytes = $4"
-            " WHERE name = 'bad'",
-            *(whole[name] for name in ("newest_at", "closed_until", "missing", "memory_capacity_bytes")),
+            " WHERE name = $5",
+            whole,
         )
-        await ingesting.release(service.quarantine, item)
+        for item in items.values():
+            await ingesting.release(service.quarantine, item)
         for minute in itertools.count(3):
-            if windows.of("bad"):
+            if all(windows.of(node) for node in broken):
                 break
-            await tell(ingesting, 6 * minute, 6)  # a window is closed when a report begins the next one
+            await tell(ingesting, nodes, 6 * minute, 6)  # a window is closed when a report begins the next one
             await asyncio.sleep(0.5)
 
 
-@pytest.mark.parametrize(("table", "how"), [(table, how) for table, cases in HISTORY.items() for how in cases])
-async def test_history_that_is_broken_costs_its_row_only(ingesting: Site, table: str, how: str) -> None:
-    await ingesting.sql.execute(HISTORY[table][how])
+async def test_history_that_is_broken_costs_its_rows_only(site: MakeSite) -> None:
+    cases = {node_of(how): (table, how) for table, of_table in HISTORY.items() for how in of_table}
+    rows = {node: f"{node}-p" if table == "pods" else f"{node}/boot-1/2" for node, (table, _) in cases.items()}
+    nodes = ("good", *cases)
+    ingesting = await _ingesting(site, nodes)
+    for node, (table, how) in cases.items():
+        await ingesting.sql.execute(HISTORY[table][how], node)
     windows = Windows()
     async with (
         ingesting.bus.replay(UsageWindowed, windows, after_sequence=0),
         ingesting.running(ingestion, SETTINGS) as service,
     ):
-        await tell(ingesting, 4, 14, pods=table != "pods")
-        await eventually(lambda: windows.of("good") and windows.of("bad"))
-        row = "bad-p" if table == "pods" else "bad/boot-1/2"
-        item = await ingesting.item(service.quarantine, table, row)
-        assert not service.quarantine.holds_node("bad")
-        await ingesting.release(service.quarantine, item)
+        await tell(ingesting, nodes, 4, 14, silent={node for node, (table, _) in cases.items() if table == "pods"})
+        await eventually(lambda: all(windows.of(node) for node in nodes))
+        items = [await ingesting.item(service.quarantine, table, rows[node]) for node, (table, _) in cases.items()]
+        assert not service.quarantine.nodes
+        for item in items:
+            await ingesting.release(service.quarantine, item)
 
 
 BLOCKS = {
-    "a reason that no event holds": "INSERT INTO agent_blocks VALUES ('bad', 1, true, repeat('x', 1000), 'a', now())",
+    "good": "INSERT INTO agent_blocks VALUES ('good', 1, true, 'r', 'a', now())",
+    "a reason that no event holds": "INSERT INTO agent_blocks VALUES ('why', 1, true, repeat('x', 1000), 'a', now())",
     "a name with a control character": "INSERT INTO agent_blocks VALUES (E'b\\x01d', 1, true, 'r', 'a', now())",
-    "year 12000": "INSERT INTO agent_blocks VALUES ('bad', 1, true, 'r', 'a', '12000-01-01')",
-    "before all times": "INSERT INTO agent_blocks VALUES ('bad', 1, true, 'r', 'a', '-infinity')",
+    "year 12000": "INSERT INTO agent_blocks VALUES ('late', 1, true, 'r', 'a', '12000-01-01')",
+    "before all times": "INSERT INTO agent_blocks VALUES ('early', 1, true, 'r', 'a', '-infinity')",
 }
 
 
-@pytest.mark.parametrize("how", BLOCKS)
-async def test_a_block_that_is_broken_hides_no_other(site: MakeSite, how: str) -> None:
+async def test_blocks_that_are_broken_hide_no_other(site: MakeSite) -> None:
+    """A time is bounded where it is read."""
     made = await site("ingestion")
-    await made.sql.execute(BLOCKS[how])
-    await made.sql.execute("INSERT INTO agent_blocks VALUES ('good', 1, true, 'r', 'a', now())")
-    announced: list[str] = []
+    for statement in BLOCKS.values():
+        await made.sql.execute(statement)
+    announced: set[str] = set()
 
     async def note(event: Event[AgentBlockChanged]) -> None:
-        announced.append(event.data.node)
+        announced.add(event.data.node)
 
     async with made.bus.watch(AgentBlockChanged, note), made.running(ingestion, SETTINGS) as service:
-        while "good" not in announced:
+        while not {"good", "late", "early"} <= announced:
             await service.announce()  # it is every minute, and at first nothing is owned yet
             await asyncio.sleep(0.05)
-        if "year" in how or "before" in how:  # the time is bounded where it is read
-            await eventually(lambda: "bad" in announced)
-        else:
-            await eventually(service.quarantine.known)
-            assert {item.table for item in service.quarantine.known()} == {"agent_blocks"}
-        assert set(announced) <= {"good", "bad"}
+        await eventually(lambda: len(service.quarantine.known()) == 2)
+        assert {item.table for item in service.quarantine.known()} == {"agent_blocks"}
+        assert announced == {"good", "late", "early"}

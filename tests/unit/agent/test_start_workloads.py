@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from slackwater.agent.adapters.memory import MemoryStarts
 from slackwater.agent.domain.admission import Command
 from slackwater.agent.domain.starts import UNSEEN_SECONDS, StartRecord, StartRequest
-from slackwater.agent.domain.workload_template import START_LABEL, ReadyCheck, WorkloadTemplate
+from slackwater.agent.domain.workload_template import ReadyCheck, WorkloadTemplate
 from slackwater.agent.usecases.start_workloads import StartWorkloads
 from slackwater.events.intent_declared import IntentDeclared, WorkloadStart
 from slackwater.model.errors import Unavailable
 from slackwater.model.start_states import StartState
+from slackwater.model.workload_labels import START_LABEL
 from slackwater.testing.clock import EPOCH, FakeClock
 
 DEADLINE = EPOCH + timedelta(seconds=60)

@@ -10,8 +10,9 @@ import yaml
 
 from slackwater.agent.adapters.linux.workload_files import MOST_BYTES, WorkloadFiles, read_template
 from slackwater.agent.domain.admission import admit
-from slackwater.agent.domain.workload_template import TEMPLATE_LABEL, ReadyCheck, digest_of, node_labels
+from slackwater.agent.domain.workload_template import ReadyCheck, node_labels
 from slackwater.model.errors import InvalidInput
+from slackwater.model.workload_labels import TEMPLATE_LABEL, digest_of
 from slackwater.testing.clock import EPOCH
 
 SPEC: dict[str, Any] = {"command": ["server", "--port", "80"], "tier": "prod"}

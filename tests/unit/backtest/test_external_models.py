@@ -135,7 +135,7 @@ def test_every_verb_says_so_in_one_line(verb: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
 @pytest.mark.usefixtures("installed")
 def test_a_broken_model_does_not_affect_others(verb: tuple[str, ...]) -> None:
-    others = ["max" if word == "odd" else word for word in verb]
+    others = ["borg-default" if word == "odd" else word for word in verb]
     done = CliRunner().invoke(app, [*others, *TRACE])
     assert done.exit_code == 0, done.output
     broken = ["lost" if word == "odd" else word for word in verb]

@@ -67,7 +67,7 @@ def test_the_parts_of_every_key_are_as_many_as_the_event_says() -> None:
     assert compound == {
         "intent.declared", "intent.observed", "eviction.completed", "effect.measured", "decision.recorded",
         "state.quarantined", "resource.changed", "claim.changed", "eviction.requested",
-        "move.proposed",
+        "move.proposed", "disruption_budget.changed",
     }  # fmt: skip
 
 

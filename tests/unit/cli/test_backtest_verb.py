@@ -55,7 +55,7 @@ def test_json_is_an_object_and_the_bar_is_not_in_it() -> None:
 
 def test_all_models_on_a_trace_of_ones_own_as_the_help_says(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    given = ("--resource", "memory", "--models", "all", "--vms-per-node", "3", "--churn", "2d", "--seeds", "2")
+    given = ("--resource", "memory", "--models", "all", "--vms-per-node", "3", "--churn", "2d", "--seeds", "1")
     done = backtest(*given, "--from", "2", "--to", "3", "-o", "table", "--html", str(page))
     assert done.exit_code == 0, done.output
     models = {line.split()[0] for line in done.stdout.splitlines() if "%" in line and ".." in line}

@@ -15,12 +15,14 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_reserved import NodeReserved, ReservedRoom
 from slackwater.events.peak_predicted import PeakPredicted, PodPeak
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.identifiers import new_id
 from slackwater.model.nodes import Liveness
 from slackwater.model.quantities import Resources
+from slackwater.model.tiers import QoSClass, Tier
 from slackwater.offers.strategy import Strategy
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.windows import FIRST_NUMBER, START, described, window
@@ -63,6 +65,14 @@ class Colocation:
 
     async def predict(self, number: int, cpu: int, *, cold: bool = False) -> None:
         await self.events.on_peaks([received(predicted(number, cpu, cold, self.clock))])
+
+    async def reserve(self, generation: int, *rooms: tuple[Tier, int], seconds: float | None = None) -> None:
+        """What reservations keep on the node from now on: milli-cores by tier, for `seconds` or until released."""
+        now = self.clock.now()
+        until = None if seconds is None else now + timedelta(seconds=seconds)
+        kept = tuple(ReservedRoom(f"r-{tier}", tier, QoSClass.LS, Resources(cpu, 0), until) for tier, cpu in rooms)
+        data = NodeReserved(node="n", generation=generation, rooms=kept, reserved_at=now)
+        await self.events.on_reserved([received(event_of(data, source="migration", time=now))])
 
     async def live(self, liveness: Liveness) -> None:
         now = self.clock.now()

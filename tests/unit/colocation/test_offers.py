@@ -16,8 +16,10 @@ from slackwater.colocation.usecases.recompute_offer import age_offers, revisit
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
+from slackwater.events.resources_offered import OfferReserved
 from slackwater.model.nodes import Liveness
 from slackwater.model.quantities import Resources
+from slackwater.model.tiers import Tier
 from slackwater.offers.node import NodeState
 from slackwater.offers.strategy import Strategy
 from slackwater.testing.clock import FakeClock
@@ -238,3 +240,33 @@ async def test_a_prediction_becomes_too_old_by_the_timer_alone() -> None:
     assert await age_offers(colocation.offering) == 1
     assert colocation.offers()[-1].batch.cpu_milli == 4800 - 300 - 2000  # the request holds again
     assert colocation.store.states["n"].due_at == colocation.store.states["n"].window_end + 600
+
+
+async def test_what_reservations_keep_comes_off_at_once_and_comes_back_at_once() -> None:
+    colocation = await offering_something()
+    before = colocation.offers()[-1]
+    assert before.reserved is None
+    await colocation.reserve(1, (Tier.BATCH, 1500))
+    after = colocation.offers()[-1]
+    assert (after.batch.cpu_milli, after.reserved) == (2300, OfferReserved(Resources(1500, 0), Resources()))
+    assert after.batch.memory_bytes == before.batch.memory_bytes
+    record = next(record for record in reversed(colocation.records()) if record.subject == "batch-cpu")
+    assert [(term.name, term.value) for term in record.terms][-1] == ("reservations", -1500)
+    assert ("reservations", 1500) in [(each.name, each.value) for each in record.inputs]
+    await colocation.reserve(2)
+    assert (colocation.offers()[-1].batch, colocation.offers()[-1].reserved) == (before.batch, None)
+    await colocation.reserve(3, (Tier.PROD, 1000))
+    assert colocation.offers()[-1].batch.cpu_milli == 2800, "a pod of prod is to come, and needs its request"
+    for record in colocation.records():
+        module, name = record.replay.function.split(":")
+        assert getattr(importlib.import_module(module), name)(**record.replay.arguments) == record.result
+
+
+async def test_a_reservation_whose_publisher_is_silent_ends_by_the_clock_of_colocation() -> None:
+    colocation = await offering_something()
+    await colocation.reserve(1, (Tier.BATCH, 1500), seconds=60)
+    await colocation.clock.advance(59)
+    assert await age_offers(colocation.offering) == 0
+    await colocation.clock.advance(2)
+    assert await age_offers(colocation.offering) == 1
+    assert colocation.offers()[-1].batch.cpu_milli == 3800

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from console_app import console_app
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,23 +19,16 @@ from slackwater.console.domain.conditions import as_of, closing
 from slackwater.console.domain.formatting import outcome
 from slackwater.console.domain.views import NodeCondition, NodeView
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Replay, Term
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import EPOCH, FakeClock
 
 NOW = EPOCH + timedelta(hours=10)
 """As the clock of the fixtures stands."""
-
-
-async def _no_checks() -> list[Any]:
-    return []
 
 
 def told(*, closed: bool = True, second: float = 0, valid: float = 120, node: str = "n1") -> Event[Any]:
@@ -74,7 +68,7 @@ def record_of(*, closed: bool = True) -> DecisionRecord:
 
 @pytest.fixture
 async def api(model: MemoryReadModel, streams: Streams, clock: FakeClock) -> AsyncIterator[httpx2.AsyncClient]:
-    app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = console_app(model, streams, clock)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         yield client
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 from html import unescape
 from itertools import pairwise
-from typing import Any
 
 import httpx2
+from console_app import console_app
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,6 @@ from slackwater.bus.admin.broker_admin import ClosedAdmin
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.views import DecisionFilter, UsagePoint
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
 from slackwater.console.usecases.decision_pages import PAGE, READ, decision_list
 from slackwater.console.usecases.node_page import limit_spans, node_page
 from slackwater.console.usecases.overview import overview_page
@@ -25,15 +23,9 @@ from slackwater.console.usecases.pictures import LEAST_SPAN, SPAN, begin_of
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Replay
 from slackwater.model.quantities import Resources
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import EPOCH, FakeClock
 
 NOW = EPOCH + timedelta(hours=1)
-
-
-async def no_checks() -> Sequence[Any]:
-    return []
 
 
 def report(second: float, limit: int | None) -> UsagePoint:
@@ -145,7 +137,7 @@ async def test_an_episode_is_one_row_that_links_to_its_steps(
 ) -> None:
     steps = [step(number, "001") for number in range(1, 60)]
     await model.save_decisions([*steps, decision(60, DecisionKind.EVICT), step(62, "061")])
-    app = build_app(routers_of(model, streams, clock), no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = console_app(model, streams, clock)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         body = (await client.get("/decisions")).text
         assert body.count('<th scope="row">') == 3

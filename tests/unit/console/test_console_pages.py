@@ -6,29 +6,22 @@ import html
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
+from console_app import console_app
 
 import slackwater.console
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.node_described import NodeDescribed
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.story import FLEET, SURGE, identifier, story
 
 
-async def _no_checks() -> list[Any]:
-    return []
-
-
 def client_of(model: MemoryReadModel, streams: Streams, clock: FakeClock) -> httpx2.AsyncClient:
-    app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = console_app(model, streams, clock)
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")
 
 

@@ -229,6 +229,7 @@ def test_types_are_chosen_by_name_and_pattern_and_reports_only_on_request() -> N
         "node.deleted",
         "node.described",
         "node.liveness_changed",
+        "node.reserved",
         "node.scheduling_changed",
         "usage.reported",
         "usage.windowed",

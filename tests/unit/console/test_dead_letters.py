@@ -9,28 +9,22 @@ from typing import Any
 import httpx2
 import pytest
 import pytest_asyncio
+from console_app import console_app
 
 from slackwater.bus.codec.cloudevents import MESSAGE_ID, encode
 from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.nodes import Liveness
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.broker_admin import MemoryAdmin
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.story import story
 
 NASTY = "<script>alert(1)</script>"
-
-
-async def _no_checks() -> list[Any]:
-    return []
 
 
 @dataclass
@@ -53,8 +47,7 @@ class Scene:
 @pytest_asyncio.fixture
 async def scene(clock: FakeClock, model: MemoryReadModel) -> AsyncIterator[Scene]:
     bus = MemoryBus(clock=clock)
-    routers = routers_of(model, Streams(bus, clock), clock, MemoryAdmin(bus.broker))
-    app = build_app(routers, _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = console_app(model, Streams(bus, clock), clock, MemoryAdmin(bus.broker))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         yield Scene(bus, client)
 

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from console_app import console_app
 from demo_files import RESULT, demo_folder, write_summary
 
 from slackwater.console.adapters.demo_files import DemoFiles
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
 from slackwater.demo.scenes.lend import LEND
 from slackwater.demo.scenes.result import SceneSummary
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
 
@@ -27,14 +25,9 @@ def folder(tmp_path: Path) -> Path:
 
 async def get(demo: Path, path: str) -> httpx2.Response:
     clock = FakeClock()
-    routers = routers_of(MemoryReadModel(), Streams(MemoryBus(clock=clock), clock), clock, demo=DemoFiles(demo))
-    app = build_app(routers, _no_checks, HttpSettings.local())
+    app = console_app(MemoryReadModel(), Streams(MemoryBus(clock=clock), clock), clock, demo=DemoFiles(demo))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         return await client.get(path)
-
-
-async def _no_checks() -> list[object]:
-    return []
 
 
 async def test_the_page_shows_table_sentences_and_picture_of_every_scene(folder: Path) -> None:

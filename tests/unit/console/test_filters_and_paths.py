@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import httpx2
 import pytest
+from console_app import console_app
 
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import FakeClock
-
-
-async def _no_checks() -> list[Any]:
-    return []
 
 
 @pytest.mark.parametrize("path", ["/v1/offers", "/v1/nodes", "/v1/pods", "/v1/decisions"])
 async def test_every_list_takes_an_unknown_pool_alike(
     path: str, told: MemoryReadModel, streams: Streams, clock: FakeClock
 ) -> None:
-    app = build_app(routers_of(told, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = console_app(told, streams, clock)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         known, unknown = await client.get(path, params={"pool": "edge"}), await client.get(path, params={"pool": "no"})
         named = await client.get("/v1/pools/no/offers")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import httpx2
 import pytest
+from console_app import console_app
 
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.policies import policy_state
@@ -16,15 +17,11 @@ from slackwater.console.domain.resources import ResourceView
 from slackwater.console.domain.strategies import StrategyView
 from slackwater.console.edge.events import routes
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.kinds import no_checks
 from slackwater.testing.story import story
 
 AT = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -107,7 +104,7 @@ async def test_a_limit_that_the_agent_could_not_read_is_marked(told_anew: Memory
     recorder = RecordEvents(told_anew, clock, usage_retention=days, decision_retention=days)
     await routes(recorder)[UsageReported]([newest.model_copy(update={"id": new_id(), "data": later})])
     streams = Streams(MemoryBus(clock=clock), clock)
-    app = build_app(routers_of(told_anew, streams, clock), no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = console_app(told_anew, streams, clock)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         rows = {row[0].split()[0]: row for row in cells(await get(client, "/pods?node=edge-7"))}
         assert [name for name, row in rows.items() if row[9].endswith(" unread")] == [first.pod.name]

@@ -10,28 +10,22 @@ from typing import Any
 
 import httpx2
 import pytest
+from console_app import console_app
 
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.events import projections, routes
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
 from slackwater.console.usecases.event_list import LISTED, columns_of
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.state_quarantined import QuarantineReason, StateQuarantined
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import FakeClock
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 LIVENESS = "node.liveness_changed"
 HOSTILE = "<script>hacked</script>"
-
-
-async def _no_checks() -> list[Any]:
-    return []
 
 
 @pytest.fixture
@@ -55,7 +49,7 @@ async def client(
     event = event_of(item, source="prediction", time=now, traceparent=f"00-{TRACE}-b7ad6b7169203331-01", id="e-q1")
     recorder = RecordEvents(told_anew, clock, usage_retention=timedelta(days=1), decision_retention=timedelta(days=1))
     await routes(recorder)[StateQuarantined]([event])
-    app = build_app(routers_of(told_anew, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = console_app(told_anew, streams, clock)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as http:
         yield http
 
@@ -83,7 +77,7 @@ async def test_the_list_is_filtered_by_type_node_time_and_trace(client: httpx2.A
     every = await items(client)
     assert every[0]["id"] == "e-q1"
     assert every == sorted(every, key=lambda item: (item["time"], item["id"]), reverse=True)
-    assert {item["type"] for item in every} == {LIVENESS, "state.quarantined"}
+    assert {item["type"] for item in every} == {LIVENESS, "state.quarantined", "migration.changed"}
     assert every[0]["data"]["detail"] == HOSTILE
     assert [item["node"] for item in await items(client, f"?types={LIVENESS}&node=edge-10")] == ["edge-10"] * 2
     assert await items(client, f"?trace={TRACE}") == await items(client, "?types=state.*") == every[:1]

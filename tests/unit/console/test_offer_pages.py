@@ -5,28 +5,21 @@ from __future__ import annotations
 import html
 import re
 from dataclasses import replace
-from typing import Any
 
 import httpx2
 import pytest
+from console_app import console_app
 
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.pools import PoolRow
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
 from slackwater.console.usecases.overview import RESOURCES, overview_page
 from slackwater.console.usecases.pool_levels import DRAWN, pool_levels
 from slackwater.model.quantities import Resources
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.story import FLEET, SURGE, UNPREDICTED, identifier
 
 LENGTH = 900
-
-
-async def _no_checks() -> list[Any]:
-    return []
 
 
 @pytest.fixture
@@ -104,7 +97,7 @@ async def test_a_node_that_offers_nothing_to_mid_says_why(
     batch_alone = {subject: each for subject, each in node.offer.decision_ids.items() if subject.startswith("batch")}
     await model.save_offers([replace(node.offer, mid=Resources(), decision_ids=batch_alone)])
     await clock.advance(60)
-    app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = console_app(model, streams, clock)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         assert "Nothing is offered to mid here: by its strategy" in await page(client, "/nodes/edge-7?subject=mid-cpu")
         answer = await client.get("/v1/why", params={"node": "edge-7", "subject": "mid-cpu"})

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from typing import Any
 
 import httpx2
 import pytest
+from console_app import console_app
 
 from slackwater.charts.pool_chart import PoolLevel, pool_chart, pool_frame
 from slackwater.charts.stacks import StackLayer
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
 from slackwater.console.edge.templates_environment import NOTHING, environment
-from slackwater.console.service import routers_of
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.time import Clock
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.story import story
-
-
-async def _no_checks() -> list[Any]:
-    return []
 
 
 class At:
@@ -42,7 +35,7 @@ class At:
 
 
 def client_of(model: MemoryReadModel, streams: Streams, clock: Clock) -> httpx2.AsyncClient:
-    app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = console_app(model, streams, clock)
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1")
 
 
@@ -111,7 +104,7 @@ async def test_a_mistyped_address_shows_an_error_page(pages: httpx2.AsyncClient,
 
 async def test_every_part_that_changes_is_fetched_again_when_the_stream_is_back(pages: httpx2.AsyncClient) -> None:
     """console.js asks #part (or #newer) for it; the pages of a node and of a decision had neither."""
-    for path in ("/", "/nodes", "/nodes/edge-7", "/loop", "/strategies", "/quotas"):
+    for path in ("/", "/nodes", "/nodes/edge-7", "/loop", "/strategies", "/quotas", "/moves"):
         body = (await pages.get(path)).text
         (part,) = re.findall(r'<div id="part"[^>]*>', body)
         assert re.search(r'hx-trigger="[^"]*\brefresh\b', part), path

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import httpx2
 import pytest
 import pytest_asyncio
+from console_app import console_app
 from served import record_all
 
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.resources import KEPT_GENERATIONS, ResourceView
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.resources import catalog
 from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.resources.store import KEPT_GENERATIONS as KEPT_BY_SERVICES
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.story_resources import resources
 
 AT = datetime(2026, 1, 5, 9, tzinfo=UTC)
-
-
-async def _no_checks() -> Sequence[Any]:
-    return []
 
 
 @pytest.fixture
@@ -44,7 +37,7 @@ def model() -> MemoryReadModel:
 async def client(model: MemoryReadModel) -> AsyncIterator[httpx2.AsyncClient]:
     clock, month = FakeClock(AT), timedelta(days=30)
     await record_all(RecordEvents(model, clock, usage_retention=month, decision_retention=month), resources(AT))
-    app = build_app(routers_of(model, Streams(MemoryBus(clock=clock), clock), clock), _no_checks, HttpSettings.local())
+    app = console_app(model, Streams(MemoryBus(clock=clock), clock), clock)
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as found:
         yield found

@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 import pytest_asyncio
+from console_app import console_app
 
 from slackwater.bus.admin.broker_admin import ClosedAdmin, dead_letter_row
 from slackwater.bus.consume.dead_letters import DeadLetter
@@ -99,8 +100,7 @@ async def scene(clock: FakeClock, model: MemoryReadModel) -> AsyncIterator[Scene
     record = routes(RecordEvents(model, clock, usage_retention=hour, decision_retention=hour))
     for node in ("bad", "good"):
         await record[NodeDescribed]([event_of(described(node, clock.now()), source="agent", time=clock.now())])
-    routers = routers_of(model, Streams(bus, clock), clock, MemoryAdmin(bus.broker), lambda: bus.blocks)
-    app = build_app(routers, _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = console_app(model, Streams(bus, clock), clock, MemoryAdmin(bus.broker), lambda: bus.blocks)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         yield Scene(bus, client)
 

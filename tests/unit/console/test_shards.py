@@ -7,16 +7,14 @@ from datetime import timedelta
 from typing import Any
 
 import httpx2
+from console_app import console_app
 
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.loop import LeaseView, ProcessView, ServiceView
 from slackwater.console.domain.shards import replicas_of, shard_views
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
 from slackwater.model.identifiers import PARTITIONS
-from slackwater.runtime.http import build_app
 from slackwater.runtime.service_list import service_list
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import EPOCH, FakeClock
 
 NOW = EPOCH + timedelta(hours=1)
@@ -57,7 +55,7 @@ def test_replicas_have_their_shares_and_unowned_partitions_come_first() -> None:
 
 
 async def test_the_api_and_the_page_show_them(told: MemoryReadModel, streams: Streams, clock: FakeClock) -> None:
-    app = build_app(routers_of(told, streams, clock), no_checks, HttpSettings.local())
+    app = console_app(told, streams, clock)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         items = (await client.get("/v1/shards")).json()["items"]
         assert {item["service"] for item in items} == {*service_list().partitioned}

@@ -10,17 +10,15 @@ from typing import Any
 
 import httpx2
 import pytest
+from console_app import console_app
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.strategies import StrategyView, field_lines, in_order, lines_of, node_strategy
 from slackwater.console.edge.stream import Streams
-from slackwater.console.service import routers_of
 from slackwater.offers.strategy_layers import NodeOverrides, PoolStrategy, layers_of, merged
 from slackwater.resources.selectors import Selector
-from slackwater.runtime.http import build_app
-from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import FakeClock
 
 AT = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -121,10 +119,6 @@ def test_the_page_finds_what_colocation_follows(
     assert {one.name: one.in_force.value for one in found.fields} == merged(layers)
 
 
-async def _no_checks() -> list[Any]:
-    return []
-
-
 @pytest.fixture
 def pages(told_client: httpx2.AsyncClient) -> httpx2.AsyncClient:
     return told_client
@@ -159,7 +153,7 @@ async def test_a_node_is_looked_at_and_its_page_leads_here(pages: httpx2.AsyncCl
 async def test_without_strategies_the_page_shows_a_note(
     model: MemoryReadModel, streams: Streams, clock: FakeClock
 ) -> None:
-    app = build_app(routers_of(model, streams, clock), _no_checks, HttpSettings(host="127.0.0.1", port=0))
+    app = console_app(model, streams, clock)
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
         assert "Colocation has not reported a strategy yet." in await page(client, "/strategies")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx2
@@ -111,7 +112,7 @@ class DeschedulerScene:
                 rules=(),
                 since=now,
                 told_at=now,
-                valid_until=None,
+                valid_until=now + timedelta(hours=1) if closed else None,
             )
         )
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import datetime
 from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from descheduler_scenes import CORE, SPEC, DeschedulerScene, client_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.cli.plan import lines
+from slackwater.cli.applied_plan import applied_lines
+from slackwater.cli.plan import lines, list_lines
 from slackwater.console.domain.arithmetic import working_of
 from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.descheduling.documents import DeschedulerProfile
+from slackwater.descheduling.profile import CycleTrigger, DeclaredProfile
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
+from slackwater.events.migration_changed import MigrationChanged
+from slackwater.events.move_proposed import MoveProposed
 from slackwater.events.reclaim_requested import ReclaimRequested
+from slackwater.podmigration.jobs import job_name
+from slackwater.resources.hooks import InForce
 
 
 async def hot_scene() -> DeschedulerScene:
@@ -153,6 +164,120 @@ async def test_a_plan_is_shown_step_by_step_and_changes_nothing() -> None:
     assert lines({**answers[0], "steps": []})[1] == "no move is worth it now"
 
 
+async def test_a_kept_plan_is_applied_once_and_its_gain_is_measured() -> None:
+    scene = await hot_scene()
+    async with scene.running({**SPEC, "intervalSeconds": 3600}) as service, client_of(service) as client:
+        await scene.add_nodes("n0", "n1")
+        await scene.scene.advance(1.0)
+        await scene.report()
+        tried = await client.post("/v1/move-plans", params={"dryRun": "true"}, json={"profile": "p"})
+        assert (await client.get("/v1/move-plans")).json()["items"] == []
+        made, again = [await client.post("/v1/move-plans", json={"profile": "p"}) for _ in range(2)]
+        path = f"/v1/move-plans/{made.json()['id']}"
+        assert (await client.post(f"{path}/apply", params={"dryRun": "true"})).json()["state"] == "recommended"
+        asked = [(await client.post(f"{path}/apply")).json()["state"] for _ in range(2)]
+        for _ in range(3):
+            await scene.scene.advance(1.0)
+        applied = (await client.post(f"{path}/apply")).json()
+        proposed = scene.proposed()
+        for move in proposed:
+            scene.places[move.pod_uid] = move.target
+            await scene.publish(job_ended(move, scene.scene.clock.now()))
+        for _ in range(9):
+            await scene.report()
+            await scene.scene.advance(10.0)
+        measured = (await client.get(path)).json()
+        listed = (await client.get("/v1/move-plans")).json()["items"]
+    assert [tried.status_code, made.status_code, again.status_code] == [200, 201, 200]
+    assert tried.json()["id"] == made.json()["id"] == again.json()["id"]
+    assert [step["feasible"] for step in made.json()["steps"]] == [True, True]
+    assert asked == ["applying", "applying"]
+    assert (applied["state"], len(proposed)) == ("applied", 2)
+    assert [step["job"] for step in applied["steps"]] == [job_name(move.id) for move in proposed]
+    assert (measured["state"], measured["measured_gain"]) == ("measured", measured["expected_gain"])
+    assert [step["measured_gain"] for step in measured["steps"]] == [0.3375, 0.1125]
+    assert measured["imbalance_measured"] < measured["imbalance_before"]
+    assert [(each["id"], each["state"]) for each in listed] == [(made.json()["id"], "measured")]
+    gains = [record for record in scene.records() if record.reason is Reason.MIGRATION_MEASURED]
+    assert [record.subject for record in gains] == [step["job"] for step in applied["steps"]]
+    for record in [*gains, *(each for each in scene.records() if each.rule == "apply")]:
+        module, _, name = record.replay.function.partition(":")
+        assert (
+            getattr(import_module(module), name)(**record.model_dump(mode="json")["replay"]["arguments"])
+            == record.result
+        )
+    assert "expected 33.8%" in gains[0].remaining_because
+    text = lines(made.json())
+    assert text[1].split() == ["STEP", "POD", "FROM", "TO", "GAIN", "FEASIBLE", "PLUGIN", "WHY"]
+    assert text[2].split()[10:12] == ["+33.8%", "yes"]
+    assert text[4] == "gain +22.5% expected per step; imbalance 22.5% -> 0.0% expected"
+    assert text[-1] == f"apply it: slackwater apply --plan {made.json()['id']}"
+    text = lines(measured)
+    assert text[1].split()[5:] == ["MEASURED", "STATE", "JOB"]
+    assert text[2].split()[10:] == ["+33.8%", "+33.8%", "Succeeded", "moved", applied["steps"][0]["job"]]
+    assert "gain +22.5% expected, +22.5% measured per step" in text[4]
+    assert list_lines(listed)[1].split()[1:3] == ["p", "measured"]
+    assert applied_lines(applied, dry_run=False)[1] == f"podmigrationjob/{applied['steps'][0]['job']} default/p0"
+
+
+async def test_a_stale_plan_is_refused_and_says_what_changed() -> None:
+    scene = await hot_scene()
+    async with scene.running({**SPEC, "intervalSeconds": 3600}) as service, client_of(service) as client:
+        await scene.add_nodes("n0", "n1")
+        await scene.scene.advance(1.0)
+        await scene.report()
+        made = (await client.post("/v1/move-plans", json={"profile": "p"})).json()
+        path = f"/v1/move-plans/{made['id']}"
+        await scene.cordon("n1")
+        refused = await client.post(f"{path}/apply")
+        shown = (await client.get(path)).json()
+        await scene.scene.advance(0.1)
+        await scene.cordon("n1", closed=False)
+        await client.post(f"{path}/apply")
+        await scene.scene.advance(0.1)
+        await scene.cordon("n1")  # between the request and the decision
+        for _ in range(3):
+            await scene.scene.advance(1.0)
+        stale = (await client.get(path)).json()
+        twice = await client.post(f"{path}/apply")
+        missing = await client.get("/v1/move-plans/none")
+    assert (refused.status_code, refused.json()["code"]) == (409, "plan_stale")
+    assert "step 1, default/p0: n1 takes no new pods" in refused.json()["detail"]
+    assert [step["problem"] for step in shown["steps"]] == ["n1 takes no new pods"] * 2
+    assert lines(shown)[-1] == "it is stale: make a new plan"
+    assert lines(stale)[-1].startswith("stale: step 1, default/p0: n1 takes no new pods")
+    assert (stale["state"], scene.proposed()) == ("stale", [])
+    assert "n1 takes no new pods" in stale["why"]
+    assert (twice.status_code, missing.status_code, missing.json()["code"]) == (409, 404, "plan_not_found")
+    (record,) = [record for record in scene.records() if record.reason is Reason.DESCHEDULE_STALE]
+    assert record.result == 0
+
+
+async def test_the_moves_of_a_cycle_are_kept_as_an_applied_plan() -> None:
+    scene = await hot_scene()
+    async with scene.running() as service, client_of(service) as client:
+        await scene.add_nodes("n0", "n1")
+        (first,) = await scene.cycles(1)
+        (listed,) = (await client.get("/v1/move-plans")).json()["items"]
+        plan = (await client.get(f"/v1/move-plans/{listed['id']}")).json()
+    assert (plan["state"], plan["cycle"], plan["decision_id"]) == ("applied", 1, first[0].decision_id)
+    assert [step["job"] for step in plan["steps"]] == [job_name(move.id) for move in first]
+
+
+def job_ended(move: MoveProposed, now: datetime) -> MigrationChanged:
+    return MigrationChanged(
+        job=job_name(move.id),
+        source="descheduler",
+        pod_uid=move.pod_uid,
+        node=move.node,
+        target_node=move.target,
+        phase="Succeeded",
+        step="ended",
+        outcome="moved",
+        changed_at=now,
+    )
+
+
 async def _settled(loads: list[int], nodes: int) -> tuple[list[int], DeschedulerScene]:
     scene = DeschedulerScene()
     for number, load in enumerate(loads):
@@ -164,9 +289,29 @@ async def _settled(loads: list[int], nodes: int) -> tuple[list[int], Descheduler
     return [len(moves) for moves in found], scene
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(loads=st.lists(st.integers(50, 2 * CORE), min_size=1, max_size=10), nodes=st.integers(2, 4))
 def test_under_constant_load_cycles_come_to_rest(loads: list[int], nodes: int) -> None:
     counts, scene = asyncio.run(_settled(loads, nodes))
     assert counts[-2:] == [0, 0]
     assert all(scene.load(move.target) <= 0.6 * 4 * CORE for move in scene.proposed())
+
+
+async def test_a_profile_that_is_deleted_during_the_cycle_of_another_one_is_followed_as_it_was() -> None:
+    """The record of a cycle has the document that it followed."""
+    scene = await hot_scene()
+    async with scene.running() as service:
+        await scene.add_nodes("n0", "n1")
+        cycles: Any = service.cycles
+        profile = cycles._profiles.now.values["p"]
+        document = cycles._profiles.now.documents["p"]
+        both = InForce({"a": replace(profile, name="a"), "p": profile}, {"a": document, "p": document})
+        cycles._profiles, seen = SimpleNamespace(now=both), []
+
+        async def run(ran: DeclaredProfile, of: DeschedulerProfile, trigger: CycleTrigger, window_s: float) -> None:
+            seen.append((ran.name, of.name, window_s))
+            cycles._profiles = SimpleNamespace(now=InForce())
+
+        cycles._run, cycles._last = run, {}
+        await cycles()
+    assert seen == [("a", "p", profile.rest.loop_window_s), ("p", "p", profile.rest.loop_window_s)]

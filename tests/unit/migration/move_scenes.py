@@ -15,9 +15,10 @@ from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome, completion_id
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.intent_observed import IntentObserved, ObservedStart
 from slackwater.events.measures import PodUsage
 from slackwater.events.node_described import NodeDescribed
+from slackwater.events.resources_offered import OfferReserved, ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.intents.document import is_older
 from slackwater.migration.adapters.migration_rows import KeyedMigrationStore
@@ -27,7 +28,9 @@ from slackwater.migration.settings import MigrationSettings
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
+from slackwater.model.start_states import StartState
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.model.workload_labels import TEMPLATE_LABEL, offered_label
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.quarantine_memory import unstored
@@ -54,6 +57,11 @@ class SeenNode:
     held: IntentDeclared | None = None
     done: dict[str, EvictionOutcome] = field(default_factory=dict)
     """Outcome by id: the agent's ledger."""
+    files: dict[str, str] = field(default_factory=dict)
+    """Digests of workload files, by workload."""
+    fails_starts: bool = False
+    starts: dict[str, ObservedStart] = field(default_factory=dict)
+    """By id: the agent's records."""
 
 
 class MoveScene:
@@ -107,15 +115,29 @@ class MoveScene:
     async def describe(self, node: SeenNode) -> None:
         topology = CpuTopology(8, 8, 1, 1)
         facts = NodeFacts(
-            node.name, "default", Resources(node.cpu_milli, 32 * GIB), Resources(), topology, "6.1", "v2", "fake", "0"
-        )
+            node.name, "default", Resources(node.cpu_milli, 32 * GIB), Resources(), topology, "6.1", "v2", "fake", "0",
+            labels={offered_label(name): digest for name, digest in node.files.items()},
+        )  # fmt: skip
         await self.publish(NodeDescribed(facts=facts, boot_epoch="boot", described_at=self.scene.clock.now()))
 
-    def run(self, node: str, uid: str, workload: str = WEB, cpu_milli: int = 1_000, tier: Tier = Tier.PROD) -> None:
-        namespace = workload.partition("/")[0]
+    def run(
+        self, node: str, uid: str, workload: str = WEB, cpu_milli: int = 1_000, tier: Tier = Tier.PROD, digest: str = ""
+    ) -> None:
+        namespace, labels = workload.partition("/")[0], {TEMPLATE_LABEL: digest} if digest else {}
         self.nodes[node].pods[uid] = Pod(
-            uid, uid, namespace, workload, tier, QoSClass.LS, 9000, Resources(cpu_milli, GIB), self.scene.clock.now()
-        )
+            uid, uid, namespace, workload, tier, QoSClass.LS, 9000, Resources(cpu_milli, GIB), self.scene.clock.now(),
+            labels,
+        )  # fmt: skip
+
+    async def offer(self, node: str, batch_milli: int, reserved: int = 0) -> None:
+        """What colocation offers to batch there, without what is `reserved`."""
+        self._started += 1
+        offered = ResourcesOffered(
+            node=node, offered_at=self.scene.clock.now(), generation=self._started, batch=Resources(batch_milli, GIB),
+            degraded=None, decision_ids={},
+            reserved=OfferReserved(Resources(reserved, 0), Resources()) if reserved else None,
+        )  # fmt: skip
+        await self.publish(offered)
 
     async def turn(self, seconds: int = 1) -> None:
         """Lets agents obey and report, once a second."""
@@ -173,15 +195,34 @@ class MoveScene:
                 completed_at=now, decision_id=item.decision_id,
             )  # fmt: skip
             await self.publish(completed, completion_id(node.name, item.id))
+        self._start(node, held)
         observed = IntentObserved(
             node=node.name, writer="migration", generation=held.generation, boot_epoch="boot", received_at=now,
-            observed_at=now,
+            observed_at=now, starts=tuple(node.starts[item.id] for item in held.starts if item.id in node.starts),
         )  # fmt: skip
         await self.publish(observed)
 
+    def _start(self, node: SeenNode, held: IntentDeclared) -> None:
+        """Begins each start once; in the next second it is ready, or has failed."""
+        for item in held.starts:
+            begun = node.starts.get(item.id)
+            if begun is not None and begun.state is StartState.STARTING:
+                state = StartState.FAILED if node.fails_starts else StartState.READY
+                detail = "exit code 3: no such module" if node.fails_starts else ""
+                node.starts[item.id] = begun.model_copy(update={"state": state, "detail": detail})
+                if node.fails_starts:
+                    del node.pods[begun.pod_uid]
+            elif begun is None and node.files.get(item.workload) != item.digest:
+                node.starts[item.id] = ObservedStart(id=item.id, state=StartState.REFUSED, detail="another digest")
+            elif begun is None:
+                self._started += 1
+                uid = f"new-{self._started}"
+                node.starts[item.id] = ObservedStart(id=item.id, state=StartState.STARTING, pod_uid=uid)
+                self.run(node.name, uid, item.workload, digest=item.digest)
+
     def _replace(self, gone: Pod) -> None:
         """The owner starts a new pod where the move has kept room, or else on the last node."""
-        if not self.replaces:
+        if not self.replaces or TEMPLATE_LABEL in gone.labels:
             return
         self._started += 1
         ended = self.scene.bus.published

@@ -8,12 +8,14 @@ from datetime import UTC, datetime
 
 from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
 from slackwater.migration.domain.migration_round import MigrationAsks, RoundResult, RoundWorld, migration_round
-from slackwater.migration.domain.sightings import SeenCluster, SeenPod
+from slackwater.migration.domain.sightings import SeenCluster, SeenPod, SeenStart
 from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MigrationLedger
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
+from slackwater.model.start_states import StartState
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.model.workload_labels import TEMPLATE_LABEL, offered_label
 from slackwater.podmigration.documents import ArbitrationRules, JobRequest
 from slackwater.podmigration.limits import ArbitrationArgs, MigrationLimits
 from slackwater.reservations.placement import NodeRoom, room_of
@@ -34,6 +36,10 @@ class PlainAgent:
     ending: dict[str, tuple[str, float]] = field(default_factory=dict)
     """By eviction id: the pod, and when its grace is over."""
     done: set[str] = field(default_factory=set)
+    starts: dict[str, SeenStart] = field(default_factory=dict)
+    """What became of each start here, by its id: the agent's records."""
+    told: dict[str, SeenStart] = field(default_factory=dict)
+    """Those in its last answer that was received."""
     observed: tuple[int, float] = (0, 0.0)
 
 
@@ -54,15 +60,42 @@ class RoundWorldState:
     declared: dict[str, tuple[int, dict[str, tuple[str, float]]]] = field(default_factory=dict)
     """By node: generation, and by eviction id the pod and the deadline. What the broker holds."""
     started: int = 0
+    digest: str = ""
+    """Of the file that all pods were started from; empty: an owner replaces them."""
+    offering: set[str] = field(default_factory=set)
+    """Nodes with this file."""
+    declared_starts: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By node, the deadlines of declared starts by id."""
 
     def run(self, node: str) -> str:
         self.started += 1
         uid = f"pod-{self.started}"
         at = datetime.fromtimestamp(self.now_s, UTC)
+        labels = {TEMPLATE_LABEL: self.digest} if self.digest else {}
         self.agents[node].pods[uid] = Pod(
-            uid, uid, "shop", WORKLOAD, Tier.PROD, QoSClass.LS, 9000, Resources(1_000, 0), at
+            uid, uid, "shop", WORKLOAD, Tier.PROD, QoSClass.LS, 9000, Resources(1_000, 0), at, labels
         )
         return uid
+
+    def start(self, node: str, *, fails: bool) -> None:
+        """The agent goes on with starts under way, begins declared ones, once per id, and answers with all."""
+        agent = self.agents[node]
+        for id_, start in agent.starts.items():
+            if start.state is StartState.STARTING:
+                state = StartState.FAILED if fails else StartState.READY
+                agent.starts[id_] = SeenStart(state, start.pod_uid, "exit code 1" if fails else "", self.now_s)
+                if fails:
+                    del agent.pods[start.pod_uid]
+        wanted = self.declared_starts.get(node, {})
+        for id_, deadline_s in wanted.items():
+            if id_ in agent.starts:
+                continue
+            if node not in self.offering or self.now_s >= deadline_s:
+                state = StartState.EXPIRED if node in self.offering else StartState.REFUSED
+                agent.starts[id_] = SeenStart(state, "", "no workload file", self.now_s)
+            else:
+                agent.starts[id_] = SeenStart(StartState.STARTING, self.run(node), "", self.now_s)
+        agent.told = {id_: agent.starts[id_] for id_ in wanted}
 
     def report(self, node: str) -> None:
         agent = self.agents[node]
@@ -111,6 +144,9 @@ class RoundWorldState:
         for declared in result.declared:
             items = {each.eviction_id: (each.job.pod, each.job.evict_by_s or 0.0) for each in declared.jobs}
             self.declared[declared.node] = (declared.generation, items)
+            self.declared_starts[declared.node] = {
+                each.start_id: each.job.start_by_s or 0.0 for each in declared.starts
+            }
         if result.leave is not None:
             granted = tuple(job for job, _ in result.leave.pools)
             self.leaves[result.leave.request] = LeaveSaid(result.leave.request, granted, "", None, self.now_s + 120)
@@ -132,6 +168,8 @@ class RoundWorldState:
             evictions=dict(self.said),
             leaves=dict(self.leaves),
             observed={name: agent.observed for name, agent in self.agents.items()},
+            starts={id_: start for agent in self.agents.values() for id_, start in agent.told.items()},
+            offers=lambda node, workload: self.digest if node in self.offering else "",
         )
 
     def _pods_on(self, node: str) -> Sequence[PlacedPod] | None:
@@ -148,7 +186,11 @@ class RoundWorldState:
 
     def _rooms(self, reservations: Sequence[Reservation], lower_yield: bool) -> Sequence[NodeRoom]:
         return [
-            room_of(PlacementNode(name, {"cpu": CPU, PODS: 100}), self._pods_on(name) or (), reservations, {"cpu": 1.0})
+            room_of(self._placement(name), self._pods_on(name) or (), reservations, {"cpu": 1.0})
             for name in NODES
             if self._pods_on(name) is not None
         ]
+
+    def _placement(self, name: str) -> PlacementNode:
+        labels = {offered_label(WORKLOAD): self.digest} if name in self.offering else {}
+        return PlacementNode(name, {"cpu": CPU, PODS: 100}, labels=labels)

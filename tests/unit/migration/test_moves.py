@@ -292,3 +292,39 @@ async def test_a_reservation_keeps_room_until_its_time_is_over() -> None:
         assert (await client.delete("/v1/reservations/kept")).status_code == 200
         await scene.turn(2)
         assert set((await scene.ledger()).reservations) == {"second"}
+
+
+async def test_what_is_kept_is_published_by_node_until_it_is_released() -> None:
+    scene = MoveScene()
+    async with scene.served() as client:
+        spec = {"resources": {"cpu": "1", "batch-cpu": "2"}, "owners": [{"workload": "shop/later"}], "ttl": "18s"}
+        made = await client.put("/v1/reservations/kept", json=document("Reservation", "kept", spec))
+        assert made.status_code == 201, made.text
+        for node in scene.nodes:
+            await scene.offer(node, 3_000)
+        await scene.turn(3)
+        [first] = scene.published("node.reserved")
+        rooms = {room.tier: room for room in first.rooms}
+        assert {tier.value: room.amount.cpu_milli for tier, room in rooms.items()} == {"prod": 1_000, "batch": 2_000}
+        begun_s = (await scene.ledger()).reservations["kept"].reservation.created_s
+        assert {room.expires_at.timestamp() for room in first.rooms} == {begun_s + 18}
+        await scene.offer(first.node, 1_000, reserved=2_000)  # colocation has taken it off
+        more = {"resources": {"batch-cpu": "1"}, "owners": [{"workload": "shop/more"}], "nodeName": first.node}
+        for name in ("a-fits", "beyond"):
+            await client.put(f"/v1/reservations/{name}", json=document("Reservation", name, more))
+        await scene.turn(2)
+        shown = await reservations(client)
+        assert (shown["a-fits"]["phase"], shown["beyond"]["phase"]) == ("Available", "Pending"), "taken off once"
+        for name in ("a-fits", "beyond"):
+            await client.delete(f"/v1/reservations/{name}")
+        await ask(client, "first", "web-0")
+        await scene.turn(12)
+        assert (await status(client, "first"))["outcome"] == "moved"
+        published = [room for event in scene.published("node.reserved") for room in event.rooms]
+        [moved, *_] = [room for room in published if room.name.startswith("pmj-")]
+        assert (moved.amount.cpu_milli, moved.expires_at is None) == (2_000, False), "a while after the job's deadline"
+        await scene.turn(6)
+        last = {event.node: event for event in scene.published("node.reserved")}
+        assert [event.rooms for event in last.values()] == [()] * len(last), "expired, and released by the move"
+        generations = [event.generation for event in scene.published("node.reserved")]
+        assert generations == sorted(generations)

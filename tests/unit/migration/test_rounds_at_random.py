@@ -19,6 +19,8 @@ from slackwater.reservations.reservation import PLACED
 
 REPLICAS, RESERVES = 6, MigrationMode.RESERVATION_FIRST
 EVENTS = ("report", "obey", "obey", "refuse", "wait", "job", "job", "direct", "abort", "pause")
+STARTED = ("report", "report", "obey", "start", "start", "fail", "wait", "job", "job", "abort", "file")
+started_happenings = st.lists(st.tuples(st.sampled_from(STARTED), st.integers(0, 11)), min_size=10, max_size=60)
 happenings = st.lists(st.tuples(st.sampled_from(EVENTS), st.integers(0, 11)), min_size=10, max_size=60)
 
 
@@ -56,6 +58,9 @@ def check_room(world: RoundWorldState, before: MigrationLedger) -> None:
 def follow(world: RoundWorldState) -> None:
     before = world.ledger
     world.end()
+    if world.digest:
+        running = sum(len(agent.pods) for agent in world.agents.values())
+        assert running <= REPLICAS, "two run"
     result = world.round()
     for step in result.steps:
         assert step.after.step in TRANSITIONS[step.before.step], (step.before.step, step.after.step)
@@ -69,13 +74,14 @@ def rest(world: RoundWorldState) -> None:
         world.now_s += 10.0
         for node in NODES:
             world.obey(node, refuses=False)
+            world.start(node, fails=False)
             world.report(node)
         replace_evicted(world)
         follow(world)
 
 
 def replace_evicted(world: RoundWorldState) -> None:
-    running = sum(len(agent.pods) for agent in world.agents.values())
+    running = REPLICAS if world.digest else sum(len(agent.pods) for agent in world.agents.values())
     while running < REPLICAS:
         world.run(min(NODES, key=lambda node: len(world.agents[node].pods)))
         running += 1
@@ -89,6 +95,10 @@ def happen(world: RoundWorldState, event: str, number: int) -> None:
         case "obey" | "refuse":
             world.obey(node, refuses=event == "refuse")
             replace_evicted(world)
+        case "start" | "fail":
+            world.start(node, fails=event == "fail")
+        case "file":
+            world.offering ^= {node}
         case "wait":
             world.now_s += 1.0 + 5.0 * number
         case "job" | "direct":
@@ -129,3 +139,31 @@ def test_every_job_ends_and_nothing_is_lost_or_left(events: list[tuple[str, int]
             assert stored.job.pod in world.evicted_by
         assert stored.job.outcome not in DEGRADED or stored.evicting_s is not None
     assert world.ledger.state.documents == {}, "every agent has answered that nothing is wanted"
+
+
+@settings(max_examples=30, deadline=None)
+@given(started_happenings)
+def test_what_no_owner_replaces_is_started_once_or_its_job_says_that_it_is_not(events: list[tuple[str, int]]) -> None:
+    world = RoundWorldState(digest="d1", offering=set(NODES))
+    for number in range(REPLICAS):
+        world.run(NODES[number % 2])
+    for node in NODES:
+        world.report(node)
+    for event, number in events:
+        happen(world, event, number)
+        world.now_s += 0.5
+        follow(world)
+    rest(world)
+    assert not world.ledger.live(), [stored.job for stored in world.ledger.live()]
+    assert world.ledger.reservations == {}
+    assert world.ledger.state.documents == {}, "every agent has answered that nothing is wanted"
+    lacking = 0
+    for stored in world.ledger.jobs.values():
+        is_ended = world.evicted_by.get(stored.job.pod) == stored.job.id
+        lacking += is_ended and stored.job.outcome in (MoveOutcome.REPLACEMENT_PENDING, MoveOutcome.UNCONFIRMED)
+        if stored.job.outcome in (MoveOutcome.MOVED, MoveOutcome.RETURNED):
+            assert stored.downtime_s is not None
+            new = stored.job.replacement
+            assert new in world.agents[stored.job.start_node].pods or new in world.evicted, "moved on"
+        assert stored.job.outcome not in DEGRADED or stored.job.message, stored.job
+    assert sum(len(agent.pods) for agent in world.agents.values()) == REPLICAS - lacking

@@ -91,7 +91,7 @@ def test_decaying_histograms(history: History) -> None:
 
 
 @given(histories(rounds=20), st.sets(st.integers(0, 4)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 def test_workload_profile(history: History, changing: set[int]) -> None:
     model, reference = WorkloadProfile(PROFILE), ReferenceProfile(PROFILE)
     until = history[-1][0] + 60
@@ -102,7 +102,7 @@ def test_workload_profile(history: History, changing: set[int]) -> None:
 
 
 @given(histories(rounds=20), st.lists(st.sampled_from([0, 0, 0, 6, 12]), min_size=5, max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 def test_workload_profile_that_guesses_for_the_unknown(history: History, born: list[int]) -> None:
     """Some workloads come only after so many rounds; what was learned of the others stands in for them."""
     last = len(history) - 1

@@ -11,6 +11,7 @@ from slackwater.podmigration.lifecycle import (
     OldPod,
     Replacement,
     ReservationState,
+    StartAnswer,
     advance,
     desired_state,
     start,
@@ -38,6 +39,20 @@ class MoveWorld:
     withdrawn: bool = False
     evictions: int = 0
     replacement: Replacement = Replacement.ABSENT
+    """Of an owner that replaces the pod."""
+    target_answers: bool = True
+    offers: bool = True
+    """Whether the old node has the workload's file still."""
+    failing: frozenset[int] = frozenset()
+    """Starts that do not come up, by their attempt."""
+    told_to_start: tuple[int, str, float] | None = None
+    """The agents' copy of the declared start: attempt, node, until when it may begin."""
+    starts: dict[int, StartAnswer] = field(default_factory=dict)
+    """What became of each start on its node, by attempt."""
+    heard: dict[int, StartAnswer] = field(default_factory=dict)
+    """The answers that reached the controller."""
+    gone_answered: bool = False
+    """The agent was asked to evict a pod that had ended."""
     steps: list[MigrationStep] = field(default_factory=list)
 
     def decide(self) -> None:
@@ -63,10 +78,30 @@ class MoveWorld:
         if self.node_answers:
             self.withdrawn |= self.told_to_evict and not desired.eviction and not self.evicted
             self.told_to_evict = desired.eviction
-        if desired.replacement and self.replacement is Replacement.ABSENT:
-            self.replacement = Replacement.BOUND
-            assert not self.pod_runs, "two run"
+        starts = desired.replacement and self.job.step is MigrationStep.REPLACING
+        node = self.job.start_node
+        if self.answers(node) or (not starts and self.told_to_start and self.answers(self.told_to_start[1])):
+            self.told_to_start = (self.job.start_attempt, node, self.job.start_by_s or 0.0) if starts else None
+        self.begin_start()
+        self.receive()
         self.check()
+
+    def answers(self, node: str) -> bool:
+        return self.node_answers if node == OLD_NODE else self.target_answers
+
+    def begin_start(self) -> None:
+        """The agent of the node begins a start by its copy: once per id, and not after its deadline."""
+        if self.told_to_start is None or self.told_to_start[0] in self.starts:
+            return
+        attempt, _, until_s = self.told_to_start
+        assert not self.pod_runs, "started while the old pod runs"
+        self.starts[attempt] = StartAnswer.FAILED if self.now_s >= until_s else StartAnswer.STARTING
+
+    def receive(self) -> None:
+        """The controller hears of each start whose node answers."""
+        for attempt, answer in self.starts.items():
+            if self.answers(OLD_NODE if attempt > 1 or self.job.target_node == "" else NEW_NODE):
+                self.heard[attempt] = answer
 
     def schedule(self) -> None:
         """The scheduler places the reservation."""
@@ -79,6 +114,8 @@ class MoveWorld:
         if self.told_to_evict and self.pod_runs and not late:
             self.pod_runs, self.evicted = False, True
             self.evictions += 1
+        elif self.told_to_evict and not self.pod_runs and not late:
+            self.gone_answered = True
         self.check()
 
     def replace_pod(self) -> None:
@@ -92,6 +129,10 @@ class MoveWorld:
         """The new pod answers."""
         if self.replacement is Replacement.BOUND:
             self.replacement = Replacement.READY
+        for attempt, answer in self.starts.items():
+            if answer is StartAnswer.STARTING:
+                self.starts[attempt] = StartAnswer.FAILED if attempt in self.failing else StartAnswer.READY
+        self.receive()
 
     def vanish(self) -> None:
         """The old pod ends by itself."""
@@ -103,7 +144,7 @@ class MoveWorld:
         pod = OldPod.RUNNING if self.pod_runs else OldPod.GONE
         if not self.node_answers:
             pod, answer = OldPod.UNKNOWN, EvictionAnswer.NONE
-        elif self.evicted:
+        elif self.evicted or self.gone_answered:
             answer = EvictionAnswer.COMPLETED
         return MoveView(
             pod=pod,
@@ -111,13 +152,22 @@ class MoveWorld:
             reservation_node=NEW_NODE if self.reservation is ReservationState.AVAILABLE else "",
             eviction=answer,
             replacement=self.replacement,
-            replacement_uid="" if self.replacement is Replacement.ABSENT else "new",
+            replacement_uid="" if self.replacement is Replacement.ABSENT and not self.starts else "new",
+            start=self.heard.get(self.job.start_attempt, StartAnswer.NONE),
+            start_attempt=self.job.start_attempt,
+            start_detail="exit code 1",
+            can_return=self.node_answers and self.offers,
         )
+
+    def running(self) -> int:
+        """How many pods of the workload run, or may come to run."""
+        started = [answer for answer in self.starts.values() if answer is not StartAnswer.FAILED]
+        return self.pod_runs + (self.replacement is not Replacement.ABSENT) + len(started)
 
     def check(self) -> None:
         """What is true at every instant."""
         assert self.evictions <= 1
-        assert not (self.pod_runs and self.replacement is not Replacement.ABSENT), "two run"
+        assert self.running() <= 1, "two run"
         if self.job.step is not MigrationStep.ENDED:
             return
         match self.job.outcome:
@@ -125,7 +175,9 @@ class MoveWorld:
                 assert not self.evicted, "evicted, but reported as running"
             case MoveOutcome.MOVED:
                 assert not self.pod_runs
-                assert self.replacement is Replacement.READY
+                assert self.is_ready()
+            case MoveOutcome.RETURNED:
+                assert (self.starts[1], self.starts[2]) == (StartAnswer.FAILED, StartAnswer.READY)
             case MoveOutcome.EVICTED | MoveOutcome.REPLACEMENT_PENDING:
                 assert not self.pod_runs
             case MoveOutcome.POD_VANISHED:
@@ -133,12 +185,20 @@ class MoveWorld:
             case _:
                 pass
 
+    def is_ready(self) -> bool:
+        """Whether a new pod answers."""
+        return Replacement.READY is self.replacement or StartAnswer.READY in self.starts.values()
+
     def finish(self) -> None:
         """All act until nothing is left to do; time passes. The job must end and leave nothing behind."""
-        for _ in range(40):
+        after_end = 0
+        for turn in range(40):
             for act in (self.decide, self.converge, self.schedule, self.evict, self.replace_pod, self.become_ready):
                 act()
-            self.now_s += 20
+            self.now_s += 20 if turn < 20 else 400
+            after_end += self.job.step is MigrationStep.ENDED
+            if after_end > 3:
+                break
         assert self.job.step is MigrationStep.ENDED, "every job ends"
         self.converge()
         assert self.reservation is ReservationState.ABSENT, "a reservation is left"

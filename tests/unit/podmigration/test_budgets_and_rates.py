@@ -66,6 +66,12 @@ def test_a_bucket_never_exceeds_its_burst(steps: list[float], burst: int) -> Non
         bucket = bucket.spent()
 
 
+def test_a_bucket_that_a_clock_ahead_has_filled_gives_tokens_again_at_once() -> None:
+    emptied = LimiterBucket(1.0, 1_000.0).spent()
+    assert emptied.refilled(700.0, 1.0, 1.0).whole_tokens == 0
+    assert emptied.refilled(700.0, 1.0, 1.0).refilled(701.0, 1.0, 1.0).whole_tokens == 1
+
+
 def test_only_a_count_limits_a_namespace() -> None:
     assert ObjectLimiter(10.0, "50%").rate_per_s(LimiterScope.NAMESPACE, 100) is None
     assert ObjectLimiter(10.0, 5).rate_per_s(LimiterScope.NAMESPACE, 0) == 0.5

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from hypothesis import settings
@@ -24,7 +25,6 @@ from slackwater.podmigration.lifecycle import (
     EvictionAnswer,
     MoveView,
     OldPod,
-    Replacement,
     ReservationState,
     admit,
     desired_state,
@@ -68,7 +68,7 @@ def sibling_binds(world: MoveWorld) -> None:
         world.reservation = ReservationState.CONSUMED
 
 
-INTERRUPTIONS: Mapping[str, Callable[[MoveWorld], None]] = {
+INTERRUPTIONS: dict[str, Callable[[MoveWorld], None]] = {
     "nothing": interrupt(),
     "abort": ask_to_abort,
     "pause": pause,
@@ -80,12 +80,24 @@ INTERRUPTIONS: Mapping[str, Callable[[MoveWorld], None]] = {
     "reservation unschedulable": interrupt(reservation=ReservationState.UNSCHEDULABLE),
     "sibling binds": sibling_binds,
 }
+STARTS: dict[str, Callable[[MoveWorld], None]] = {
+    "start fails": interrupt(failing=frozenset({1})),
+    "both starts fail": interrupt(failing=frozenset({1, 2})),
+    "start fails, file gone": interrupt(failing=frozenset({1}), offers=False),
+    "target lost": interrupt(target_answers=False),
+}
+STATED = {"both starts fail", "start fails, file gone", "target lost", "timeout"}
+"""What may leave a workload without a pod; the job then says so."""
 
 
-@pytest.mark.parametrize("starts_replacement", [False, True])
-@pytest.mark.parametrize("mode", MigrationMode)
 @pytest.mark.parametrize("second", [None, "abort", "timeout", "node lost"])
-@pytest.mark.parametrize("interruption", INTERRUPTIONS)
+@pytest.mark.parametrize(
+    ("interruption", "mode", "starts_replacement"),
+    [
+        *product(INTERRUPTIONS, MigrationMode, (False, True)),
+        *product(STARTS, (MigrationMode.RESERVATION_FIRST,), (True,)),
+    ],
+)
 def test_every_interruption_at_every_point(
     interruption: str, second: str | None, mode: MigrationMode, starts_replacement: bool
 ) -> None:
@@ -96,7 +108,7 @@ def test_every_interruption_at_every_point(
             world = MoveWorld(admit(job, 0.0))
             for act in HAPPY[:point]:
                 act(world)
-            INTERRUPTIONS[interruption](world)
+            (INTERRUPTIONS | STARTS)[interruption](world)
             for act in HAPPY[point + crashed : point + 3]:
                 act(world)
             if second is not None:
@@ -106,7 +118,9 @@ def test_every_interruption_at_every_point(
             assert world.job.outcome is not MoveOutcome.UNCONFIRMED or unreachable
             if not world.pod_runs and world.node_answers and world.job.outcome is not MoveOutcome.UNCONFIRMED:
                 ended_by_itself = world.job.outcome is MoveOutcome.POD_VANISHED
-                assert world.replacement is Replacement.READY or (ended_by_itself and starts_replacement)
+                said = world.job.outcome in DEGRADED and world.job.message
+                stated = ended_by_itself or (said and STATED & {interruption, second})
+                assert world.is_ready() or (stated and starts_replacement), world.job
 
 
 def test_without_interruption_the_pod_is_moved() -> None:
@@ -130,10 +144,13 @@ class MoveLife(RuleBasedStateMachine):
         starts_replacement=st.booleans(),
         dry_run=st.sampled_from([False, False, True]),
         ttl_s=st.sampled_from([0.0, 100.0, 300.0]),
+        failing=st.sampled_from([frozenset(), frozenset({1}), frozenset({1, 2})]),
     )
-    def submit(self, mode: MigrationMode, starts_replacement: bool, dry_run: bool, ttl_s: float) -> None:
+    def submit(
+        self, mode: MigrationMode, starts_replacement: bool, dry_run: bool, ttl_s: float, failing: frozenset[int]
+    ) -> None:
         job = replace(WAITING, mode=mode, starts_replacement=starts_replacement, dry_run=dry_run, ttl_s=ttl_s)
-        self.world = MoveWorld(job)
+        self.world = MoveWorld(job, failing=failing)
 
     @rule()
     def admit(self) -> None:
@@ -159,6 +176,10 @@ class MoveLife(RuleBasedStateMachine):
     @rule(answers=st.booleans())
     def connect(self, answers: bool) -> None:
         self.world.node_answers = answers
+
+    @rule(answers=st.booleans(), offers=st.booleans())
+    def connect_target(self, answers: bool, offers: bool) -> None:
+        self.world.target_answers, self.world.offers = answers, offers
 
     @rule(paused=st.booleans())
     def pause(self, paused: bool) -> None:
@@ -194,6 +215,8 @@ class MoveLife(RuleBasedStateMachine):
             world = self.world
             world.job = replace(world.job, paused=False) if world.job.step is not MigrationStep.ENDED else world.job
             world.job = admit(world.job, world.now_s)
+            if world.job.ttl_s == 0:  # without a limit of time it waits for its node
+                world.node_answers = True
             world.finish()
 
 
@@ -286,3 +309,55 @@ def test_an_abort_withdraws_the_eviction_before_the_agent_begins() -> None:
         act(world)
     assert world.pod_runs
     assert (world.job.phase, world.job.outcome) == (MigrationPhase.ABORTED, MoveOutcome.OLD_POD_RUNS)
+
+
+def started_move() -> MoveWorld:
+    """A move that starts its replacement, whose old pod is gone."""
+    world = MoveWorld(admit(replace(WAITING, starts_replacement=True), 0.0))
+    for act in HAPPY[:9]:
+        act(world)
+    assert (world.job.step, world.job.start_node, world.starts) == (MigrationStep.REPLACING, NEW_NODE, {})
+    return world
+
+
+def test_a_start_that_fails_goes_back_once_and_the_job_says_why() -> None:
+    world = started_move()
+    world.failing = frozenset({1})
+    world.finish()
+    job = world.job
+    assert (job.phase, job.reason, job.outcome) == (
+        MigrationPhase.FAILED,
+        MigrationReason.FAILED_START,
+        MoveOutcome.RETURNED,
+    )
+    assert job.message == "the start on n-new failed: exit code 1"
+    again = started_move()
+    again.failing = frozenset({1, 2})
+    again.finish()
+    assert again.job.outcome is MoveOutcome.REPLACEMENT_PENDING
+    assert again.job.message == "the start on n-new failed: exit code 1; the start on n-old failed: exit code 1"
+
+
+def test_a_start_that_is_not_answered_is_declared_nowhere_else() -> None:
+    world = started_move()
+    world.target_answers = False
+    world.finish()
+    assert (world.job.start_attempt, world.job.outcome) == (1, MoveOutcome.REPLACEMENT_PENDING)
+    assert world.job.message == "n-new has not said what became of the start: it may run there"
+
+
+def test_an_abort_after_the_old_pod_ended_does_not_leave_nothing_running() -> None:
+    world = started_move()
+    ask_to_abort(world)
+    world.finish()
+    assert (world.job.phase, world.job.outcome) == (MigrationPhase.ABORTED, MoveOutcome.MOVED)
+    assert world.is_ready()
+
+
+def test_nothing_is_started_while_only_a_report_says_that_the_old_pod_is_gone() -> None:
+    job = replace(WAITING, mode=MigrationMode.EVICT_DIRECTLY, starts_replacement=True)
+    evicting = start(admit(job, 0.0), 0.0)
+    for after in settle(evicting, MoveView(pod=OldPod.GONE), 1.0):
+        assert after.step is MigrationStep.EVICTING
+    *_, confirmed = settle(evicting, MoveView(pod=OldPod.GONE, eviction=EvictionAnswer.COMPLETED), 2.0)
+    assert desired_state(confirmed).replacement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
@@ -12,9 +12,11 @@ import httpx2
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
-from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.node_reserved import NodeReserved, ReservedRoom
+from slackwater.events.resources_offered import OfferReserved, ResourcesOffered
 from slackwater.model.nodes import CpuTopology, Liveness, NodeFacts
 from slackwater.model.quantities import Resources
+from slackwater.model.tiers import QoSClass, Tier
 from slackwater.quota.service import QuotaService, build
 from slackwater.quota.settings import QuotaSettings
 from slackwater.runtime.http import build_app
@@ -70,7 +72,15 @@ class QuotaScene:
         )
         await self.publish(changed)
 
-    async def offer(self, node: str, batch_milli: int) -> None:
+    async def reserve(self, node: str, tier: Tier, cpu_milli: int, seconds: float | None = None) -> None:
+        """What reservations keep there; `seconds`: until they expire, if nothing more is heard of them."""
+        self._described += 1
+        now = self.scene.clock.now()
+        until = None if seconds is None else now + timedelta(seconds=seconds)
+        rooms = (ReservedRoom("kept", tier, QoSClass.LS, Resources(cpu_milli, 0), until),) if cpu_milli else ()
+        await self.publish(NodeReserved(node=node, generation=self._described, rooms=rooms, reserved_at=now))
+
+    async def offer(self, node: str, batch_milli: int, reserved_milli: int = 0) -> None:
         self._described += 1
         await self.publish(
             ResourcesOffered(
@@ -81,6 +91,7 @@ class QuotaScene:
                 mid=Resources(0, 0),
                 degraded=None,
                 decision_ids={},
+                reserved=OfferReserved(Resources(reserved_milli, 0), Resources()) if reserved_milli else None,
             )
         )
 

@@ -231,6 +231,48 @@ async def test_totals_follow_nodes_that_are_lost_and_offers_that_shrink(tier: st
         assert (made["state"], made["reason"]) == ("queued", "claim_queued_beyond_pool")
 
 
+async def test_what_reservations_keep_counts_as_used_and_no_claim_is_admitted_to_it() -> None:
+    scene = QuotaScene()
+    async with scene.served() as client:
+        await scene.reserve("n0", Tier.PROD, 7_000, seconds=60)
+        tree = (await client.get("/v1/quotas/root/tree")).json()
+        assert (tree["total"]["cpu"], tree["reserved"]) == (10_000, {"cpu": 7_000})
+        made = (await client.post(PATH_A, json=claim("a0", 4))).json()
+        assert (made["state"], made["reason"]) == ("queued", "claim_queued_capacity"), made
+        assert (await client.post(PATH_A, json=claim("a1", 3))).json()["state"] == "admitted"
+        await scene.scene.advance(59)  # its publisher says nothing more
+        assert (await client.get("/v1/quotas/root/tree")).json()["reserved"] == {}
+        assert await states(client, PATH_A) == {"a0": "admitted", "a1": "admitted"}
+    records = [change.record for change in scene.published("decision.recorded")]
+    assert any(each.name == "reserved cpu" and each.value == 7_000 for record in records for each in record.inputs)
+    for record in records:
+        module, _, name = record.replay.function.partition(":")
+        assert getattr(import_module(module), name)(**record.replay.arguments) == record.result, record
+
+
+async def test_an_offer_without_what_is_reserved_is_not_reduced_again() -> None:
+    scene = QuotaScene()
+    async with scene.served(team_a={"max": {"batch-cpu": 100}}) as client:
+
+        async def figures() -> tuple[int, int]:
+            tree = (await client.get("/v1/quotas/root/tree")).json()
+            return tree["total"]["batch-cpu"], tree["reserved"].get("batch-cpu", 0)
+
+        await scene.offer("n0", 3_000)
+        await scene.reserve("n0", Tier.BATCH, 2_000)
+        assert await figures() == (3_000, 2_000), "colocation has not decided yet"
+        await scene.offer("n0", 1_000, 2_000)
+        assert await figures() == (3_000, 2_000)
+        await scene.reserve("n0", Tier.BATCH, 0)
+        assert await figures() == (3_000, 2_000), "not given out before colocation offers it"
+        await scene.offer("n0", 3_000)
+        assert await figures() == (3_000, 0)
+        await scene.reserve("n0", Tier.BATCH, 5_000)
+        assert await figures() == (3_000, 3_000), "not more than the node has"
+        await scene.lose("n0")
+        assert await figures() == (0, 0)
+
+
 async def test_a_profile_takes_its_pool_out_of_the_default_tree() -> None:
     scene = QuotaScene()
     async with scene.served() as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import jsonschema
@@ -28,15 +29,22 @@ KINDS = (*catalog.KINDS, EXAMPLE)
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
+@cache
 def schema_of(kind: Kind) -> dict[str, Any]:
     (version,) = definition(kind)["spec"]["versions"]
     found: dict[str, Any] = version["schema"]["openAPIV3Schema"]
     return found
 
 
+@cache
+def validator_of(kind: Kind) -> jsonschema.Draft4Validator:
+    """OpenAPI v3 has the bounds of draft 4."""
+    return jsonschema.Draft4Validator(schema_of(kind))
+
+
 def accepts(kind: Kind, document: dict[str, Any]) -> bool:
-    """What the schema alone says, without CEL. OpenAPI v3 has the bounds of draft 4."""
-    return jsonschema.Draft4Validator(schema_of(kind)).is_valid(document)
+    """What the schema alone says, without CEL."""
+    return validator_of(kind).is_valid(document)
 
 
 @every_kind
@@ -102,7 +110,7 @@ def test_it_accepts_what_the_model_accepts(kind: Kind, data: st.DataObject) -> N
         model.parse(document)
     except InvalidInput:
         return
-    jsonschema.Draft4Validator(schema_of(kind)).validate(document)
+    validator_of(kind).validate(document)
 
 
 @every_kind

@@ -99,7 +99,7 @@ def test_a_cordoned_node_takes_no_pod_back() -> None:
 
 def test_a_pool_that_evicts_too_much_steps_back_and_others_see_it() -> None:
     rules = policy(rule(value=0.7, target=0.6, actionName="evict"), mode="evict", evict=True)
-    run = played(fleet(rules, nodes=60, terms=GuardTerms(return_ms=MINUTE)), [scene(6000, 1000, 1000)] * 4)
+    run = played(fleet(rules, nodes=30, terms=GuardTerms(return_ms=MINUTE)), [scene(6000, 1000, 1000)] * 2)
     figures = run.tally.figures()
     assert figures.step_backs == 1
     assert Reason.EVICT_OBSERVED_ONLY in figures.acted

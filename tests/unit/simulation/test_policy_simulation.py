@@ -222,12 +222,12 @@ def test_layouts_out_of_bounds_are_refused() -> None:
 @pytest.mark.parametrize("batch", [BatchLayout(), BatchLayout(share=0.3, overcommit=6)], ids=["fill", "share"])
 def test_a_piece_of_a_real_trace(tmp_path: Path, batch: BatchLayout) -> None:
     strict = write(tmp_path / "strict.yaml", node_qos("55%"))
-    order = TraceOrder(BITBRAINS, TraceFormat.BITBRAINS, per_node=15, model="max", since="1", until="2")
-    given = PolicyTerms(batch=batch)
+    order = TraceOrder(BITBRAINS, TraceFormat.BITBRAINS, per_node=15, model="max", since="1", until="1.5")
+    given = PolicyTerms(GuardTerms(every_ms=15_000), batch=batch)
     said = policy_report_of(simulate_policies_on_trace(load([strict]), order, given, Silent()))
     default, new = said.policies
     assert said.history.nodes == 4
-    assert said.history.hours == 24
+    assert said.history.hours == 12
     (before, after) = (one.waterlines[0] for one in (default, new))
     assert 0 < after.seconds < before.seconds
     assert new.throttled_core_seconds > 0

@@ -46,10 +46,10 @@ def simulate(*arguments: str | Path) -> Result:
 
 
 def test_the_table_has_todays_policy_the_new_one_and_the_difference(folder: Path) -> None:
-    done = simulate("-f", folder / "strict.yaml", "--trace", folder / "usage.csv", *SMALL)
+    done = simulate("-f", folder / "strict.yaml", "--trace", folder / "usage.csv", *SMALL, "--to", "0.5")
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("usage.csv: 2 nodes, 25.083 hours from 2026-03-02T00:00:00Z, control period 5 s")
+    assert lines[0].startswith("usage.csv: 2 nodes, 12 hours from 2026-03-02T00:00:00Z, control period 5 s")
     assert "batch: 3 of the series, selected at random (--seed 1); all others are prod" in lines
     assert ["FIGURE", "default", "strict", "strict", "-", "default"] in [line.split() for line in lines]
     (throttled,) = [line.split() for line in lines if line.startswith("throttle-seconds of pods")]
@@ -67,11 +67,11 @@ def test_two_files_are_compared_and_the_same_command_gives_the_same_answer(folde
         *files,
         "--trace",
         folder / "usage.csv",
-        *SMALL,
+        *COARSE,
+        "--to",
+        "0.5",
         "-o",
         "json",
-        "--control",
-        "30s",
         "--carry-over",
         "50%",
     )
@@ -88,7 +88,8 @@ def test_two_files_are_compared_and_the_same_command_gives_the_same_answer(folde
 
 
 def test_batch_fills_the_offers_by_default(folder: Path) -> None:
-    arguments = ("--trace", folder / "usage.csv", *SMALL[:6], "--batch-pods", "2", "-o", "json", "--to", "0.5")
+    order = (*SMALL[:6], "--control", "30s", "--to", "0.5")
+    arguments = ("--trace", folder / "usage.csv", *order, "--batch-pods", "2", "-o", "json")
     done = simulate("-f", folder / "strict.yaml", *arguments)
     assert done.exit_code == 0, done.output
     answer = json.loads(done.stdout)
@@ -102,7 +103,7 @@ def test_batch_fills_the_offers_by_default(folder: Path) -> None:
 def test_the_page_needs_nothing_else_and_has_its_pictures(folder: Path) -> None:
     page = folder / "report.html"
     hostile = write_trace(folder / "<b onclick=x>&.csv", hours=26)
-    done = simulate("-f", folder / "strict.yaml", "--trace", hostile, *COARSE, "--html", page)
+    done = simulate("-f", folder / "strict.yaml", "--trace", hostile, *COARSE, "--to", "0.5", "--html", page)
     assert done.exit_code == 0, done.output
     assert f"wrote {page}" in done.stderr
     text = page.read_text()
@@ -135,7 +136,7 @@ def test_mistakes_are_said_in_one_line(folder: Path) -> None:
 
 
 def test_the_page_says_what_it_leaves_out(folder: Path) -> None:
-    done = simulate("-f", folder / "strict.yaml", "--trace", folder / "usage.csv", *COARSE, "-o", "json")
+    done = simulate("-f", folder / "strict.yaml", "--trace", folder / "usage.csv", *COARSE, "--to", "0.5", "-o", "json")
     report = PolicyReport.model_validate_json(done.stdout)
     gaps = [
         OpenGap(kind="throttle", metric="cpu", because=f"reason {n}", seconds=99 - n, largest=None, unit="")

@@ -21,7 +21,7 @@ SMALL = ("--format", "csv", "--vms-per-node", "3", "--model", "max")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("simulate")
-    write_trace(made / "usage.csv", hours=36)
+    write_trace(made / "usage.csv", hours=26)
     write_trace(made / "cpu.csv", hours=26, memory=False)
     write_strategy(made / "bold.yaml", "bold", cpuReclaimThresholdPercent=120, memoryReclaimThresholdPercent=120)
     write_strategy(made / "careful.yaml", "careful", cpuReclaimThresholdPercent=30, midReclaimMode="dynamic")
@@ -36,7 +36,7 @@ def test_the_table_has_what_is_in_force_the_new_one_and_the_difference(folder: P
     done = simulate("-f", folder / "bold.yaml", "--trace", folder / "usage.csv", *SMALL)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("usage.csv: 2 nodes, 35.083 hours from 2026-03-02T00:00:00Z, offers every 300 s")
+    assert lines[0].startswith("usage.csv: 2 nodes, 25.083 hours from 2026-03-02T00:00:00Z, offers every 300 s")
     head = [line.split() for line in lines if line.startswith(("CPU", "MEMORY"))]
     assert head == [[name, "default", "bold", "bold", "-", "default"] for name in ("CPU", "MEMORY")]
     offered = [line for line in lines if line.startswith("offered to batch")]
@@ -66,7 +66,19 @@ def test_two_files_are_compared_with_each_other_as_well(folder: Path) -> None:
 
 
 def test_the_same_command_gives_the_same_answer(folder: Path) -> None:
-    arguments = ("-f", folder / "bold.yaml", "--trace", folder / "usage.csv", *SMALL, "--churn", "12h", "-o", "json")
+    arguments = (
+        "-f",
+        folder / "bold.yaml",
+        "--trace",
+        folder / "usage.csv",
+        *SMALL,
+        "--churn",
+        "12h",
+        "--to",
+        "0.5",
+        "-o",
+        "json",
+    )
     assert simulate(*arguments).stdout == simulate(*arguments).stdout
 
 

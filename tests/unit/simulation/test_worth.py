@@ -103,7 +103,7 @@ def assess(*arguments: str | Path) -> Result:
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_trace(tmp_path_factory.mktemp("worth") / "usage.csv", hours=80)
+    return write_trace(tmp_path_factory.mktemp("worth") / "usage.csv", hours=30)
 
 
 def test_the_report_has_worth_workloads_and_documents(trace: Path) -> None:

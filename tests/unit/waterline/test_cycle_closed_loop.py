@@ -46,7 +46,7 @@ def test_a_surge_is_relieved_in_the_first_cycle_when_the_pressure_shows_all_that
 
 
 @given(demands, weights, crowds, blind)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_pressure_falls_to_the_waterline_or_no_pod_can_release_the_smallest_change(
     demand: int, weight: float, crowd: int, blindness: float
 ) -> None:
@@ -57,7 +57,7 @@ def test_pressure_falls_to_the_waterline_or_no_pod_can_release_the_smallest_chan
 
 
 @given(demands, weights, crowds, blind)
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_greedy_batch_gets_what_is_left(demand: int, weight: float, crowd: int, blindness: float) -> None:
     loop = surge(demand, weight, crowd, blindness)
     loop.run(60)
@@ -68,7 +68,7 @@ def test_the_greedy_batch_gets_what_is_left(demand: int, weight: float, crowd: i
 
 @given(demands, weights, crowds, blind)
 @example(1500, 1.0, 2, 0.6)
-@settings(max_examples=8)
+@settings(max_examples=4)
 def test_constant_demand_settles_with_fewer_and_fewer_changes(
     demand: int, weight: float, crowd: int, blindness: float
 ) -> None:

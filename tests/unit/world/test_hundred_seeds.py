@@ -31,5 +31,5 @@ def test_small_seeds_hold(first: int) -> None:
 
 
 def test_the_command_of_a_failed_seed_gives_its_size() -> None:
-    options = Namespace(nodes=SMALL_NODES, seconds=SMALL_SECONDS, quotas=False)
+    options = Namespace(nodes=SMALL_NODES, seconds=SMALL_SECONDS, quotas=False, moves=False)
     assert command(9, options) == 'make world ARGS="--seed 9 --nodes 2 --seconds 45"'

@@ -54,9 +54,21 @@ OF_SCRIPTED_NODES: Final = (
 """What holds in a world of quotas alone: all else judges agents and the services that follow them."""
 
 
+OF_MOVES: Final = (*OF_SCRIPTED_NODES[:-1], "migration.", "descheduler.")
+"""What holds in a world of moves."""
+OF_MOVES_ALONE: Final = OF_MOVES[-2:]
+
+
 def invariants_of(plan: Plan) -> Sequence[type[Invariant]]:
     """Those that hold in this plan's world."""
-    if not plan.scripted_nodes:
-        return all_invariants()
-    names = tuple(f"{__name__}.{name}" for name in OF_SCRIPTED_NODES)
+    if plan.move_nodes:
+        return _of(OF_MOVES)
+    if plan.scripted_nodes:
+        return _of(OF_SCRIPTED_NODES)
+    without = _of(OF_MOVES_ALONE)
+    return [invariant for invariant in all_invariants() if invariant not in without]
+
+
+def _of(parts: Sequence[str]) -> Sequence[type[Invariant]]:
+    names = tuple(f"{__name__}.{name}" for name in parts)
     return [invariant for invariant in all_invariants() if f"{invariant.__module__}.".startswith(names)]

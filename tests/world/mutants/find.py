@@ -111,7 +111,8 @@ def plan_of(mutant: Mutant, seed: int | str, options: argparse.Namespace) -> Pla
     if isinstance(seed, str):
         return Plan.from_json((PLANS / seed).read_text())
     nodes, seconds = mutant.size
-    return draw(seed, nodes=options.nodes or nodes, seconds=options.seconds or seconds, quotas=mutant.quotas)
+    nodes, seconds = options.nodes or nodes, options.seconds or seconds
+    return draw(seed, nodes=nodes, seconds=seconds, quotas=mutant.quotas, moves=mutant.moves)
 
 
 def is_likely(mutant: Mutant, plan: Plan) -> bool:

@@ -32,6 +32,8 @@ class Mutant:
     """Seeds in which the clocks of replicas differ by seconds are tried first."""
     quotas: bool = False
     """Its seeds are of a world of quotas alone."""
+    moves: bool = False
+    """Its seeds are of a world of moves."""
     evicts: bool = False
     """Seeds whose plans allow evictions are tried first."""
 

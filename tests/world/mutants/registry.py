@@ -8,9 +8,10 @@ from tests.world.mutants.agent import AGENT
 from tests.world.mutants.console import CONSOLE
 from tests.world.mutants.decisions import DECISIONS
 from tests.world.mutants.mended import MENDED
+from tests.world.mutants.moves import MOVES
 from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.quotas import QUOTAS
 from tests.world.mutants.services import SERVICES
 from tests.world.mutants.shared import SHARED
 
-MUTANTS: Sequence[Mutant] = (*SHARED, *SERVICES, *AGENT, *DECISIONS, *CONSOLE, *QUOTAS, *MENDED)
+MUTANTS: Sequence[Mutant] = (*SHARED, *SERVICES, *AGENT, *DECISIONS, *CONSOLE, *QUOTAS, *MOVES, *MENDED)

@@ -6,20 +6,13 @@ start what is described, and nothing else.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from slackwater.agent.domain.admission import Command
+from slackwater.model.workload_labels import offered_label
 
-DIGEST_LABEL = "workload.slackwater.io/"
-"""Prefix of the node labels that name the workloads a node can start; the value is the digest."""
-TEMPLATE_LABEL = "slackwater.io/workload-digest"
-"""Label of a pod that was started from a file: the digest of that file. Its workload is the file's name."""
-START_LABEL = "slackwater.io/start"
-"""Label of a pod that was started by request: the id of the request."""
 READY_SECONDS, GRACE_SECONDS = 30.0, 30.0
-_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +43,6 @@ class WorkloadTemplate:
     """Whether migration may start it here for a pod of the same workload that it ended elsewhere."""
 
 
-def digest_of(content: bytes) -> str:
-    """The digest of a file's content, short enough for a label."""
-    return hashlib.sha256(content).hexdigest()[:_DIGITS]
-
-
 def node_labels(templates: Mapping[str, WorkloadTemplate]) -> dict[str, str]:
     """The labels by which others see what this node can start."""
-    return {f"{DIGEST_LABEL}{name}": one.digest for name, one in sorted(templates.items()) if one.movable}
+    return {offered_label(name): one.digest for name, one in sorted(templates.items()) if one.movable}

@@ -19,7 +19,7 @@ from slackwater.agent.domain.starts import (
     StartRequest,
     judge_start,
 )
-from slackwater.agent.domain.workload_template import START_LABEL, WorkloadTemplate
+from slackwater.agent.domain.workload_template import WorkloadTemplate
 from slackwater.agent.ports import Driver, Launcher, StartLedger
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
@@ -28,6 +28,7 @@ from slackwater.model.errors import SlackwaterError, Unavailable
 from slackwater.model.identifiers import new_id
 from slackwater.model.start_states import StartState
 from slackwater.model.time import Clock
+from slackwater.model.workload_labels import START_LABEL
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)

@@ -26,6 +26,11 @@ def _number(path: str) -> str:
     )
 
 
+def _offer(published: str, taken: str) -> str:
+    """Returns SQL for an offer in force: the gate's value without what reservations take off."""
+    return f"coalesce({_number('{' + published + '}')}, 0) - coalesce({_number('{' + taken + '}')}, 0)"
+
+
 _TOTALS = text(f"""
 SELECT pool, count(*) AS nodes, sum(cpu) AS cpu_milli, sum(memory) AS memory_bytes, sum(batch_cpu) AS batch_cpu_milli,
     sum(batch_memory) AS batch_memory_bytes, sum(mid_cpu) AS mid_cpu_milli, sum(mid_memory) AS mid_memory_bytes,
@@ -34,10 +39,10 @@ FROM (
     SELECT coalesce(facts->>'pool', 'default') AS pool,
         coalesce({_number("{capacity,cpu_milli}")}, 0) AS cpu,
         coalesce({_number("{capacity,memory_bytes}")}, 0) AS memory,
-        coalesce({_number("{cpu,published}")}, 0) AS batch_cpu,
-        coalesce({_number("{memory,published}")}, 0) AS batch_memory,
-        coalesce({_number("{mid_cpu,published}")}, 0) AS mid_cpu,
-        coalesce({_number("{mid_memory,published}")}, 0) AS mid_memory
+        {_offer("cpu,published", "batch_taken,cpu_milli")} AS batch_cpu,
+        {_offer("memory,published", "batch_taken,memory_bytes")} AS batch_memory,
+        {_offer("mid_cpu,published", "mid_taken,cpu_milli")} AS mid_cpu,
+        {_offer("mid_memory,published", "mid_taken,memory_bytes")} AS mid_memory
     FROM nodes WHERE node <> ALL(CAST(:without AS text[]))
 ) known GROUP BY pool ORDER BY pool
 """)  # noqa: S608 - constants

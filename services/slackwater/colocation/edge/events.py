@@ -8,12 +8,19 @@ from typing import Any
 from slackwater.bus.consume.handlers import Consumer, each
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.colocation.usecases.drop_node import drop_node
-from slackwater.colocation.usecases.node_updates import apply_description, apply_liveness, apply_peaks, apply_usage
+from slackwater.colocation.usecases.node_updates import (
+    apply_description,
+    apply_liveness,
+    apply_peaks,
+    apply_reservations,
+    apply_usage,
+)
 from slackwater.colocation.usecases.recompute_offer import News, Offering, apply_news
 from slackwater.events.envelope import Event
 from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_reserved import NodeReserved
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
 
@@ -22,6 +29,7 @@ ON_LIVENESS = "colocation-node-liveness-changed"
 ON_DELETED = "colocation-node-deleted"
 ON_USAGE = "colocation-usage-windowed"
 ON_PEAKS = "colocation-peak-predicted"
+ON_RESERVED = "colocation-node-reserved"
 
 
 class ColocationEvents:
@@ -45,6 +53,9 @@ class ColocationEvents:
     async def on_peaks(self, batch: Sequence[Received[PeakPredicted]]) -> Sequence[Settlement]:
         return await self._apply(ON_PEAKS, [_peaks(received.event) for received in batch])
 
+    async def on_reserved(self, batch: Sequence[Received[NodeReserved]]) -> Sequence[Settlement]:
+        return await self._apply(ON_RESERVED, [_reserved(received.event) for received in batch])
+
     async def _apply(self, consumer: str, batch: Sequence[News]) -> Sequence[Settlement]:
         await apply_news(self._offering, consumer, batch)
         return [Done()] * len(batch)
@@ -57,6 +68,7 @@ class ColocationEvents:
             Consumer(NodeDeleted, ON_DELETED, each(self.on_deleted)),
             Consumer(UsageWindowed, ON_USAGE, self.on_usage),
             Consumer(PeakPredicted, ON_PEAKS, self.on_peaks),
+            Consumer(NodeReserved, ON_RESERVED, self.on_reserved),
         )
 
 
@@ -74,3 +86,7 @@ def _usage(event: Event[UsageWindowed]) -> News:
 
 def _peaks(event: Event[PeakPredicted]) -> News:
     return News(event, event.data.node, lambda state: apply_peaks(state, event))
+
+
+def _reserved(event: Event[NodeReserved]) -> News:
+    return News(event, event.data.node, lambda state: apply_reservations(state, event))

@@ -1,4 +1,4 @@
-"""Applies events to a node's state: node.described, node.liveness_changed, usage.windowed, peak.predicted."""
+"""Applies events to a node's state: its description, liveness, windows of usage, peaks and reservations."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from datetime import timedelta
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_reserved import NodeReserved
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.model.nodes import Liveness
 from slackwater.model.pods import LABEL_NUMA, Pod
 from slackwater.model.quantities import Resources
+from slackwater.offers.kept_room import KeptRoom
 from slackwater.offers.node import (
     InputSource,
     KnownPeak,
     MeasuredUsage,
     NodeState,
     with_description,
+    with_kept_room,
     with_liveness,
     with_peaks,
     with_usage,
@@ -70,6 +73,22 @@ def apply_peaks(state: NodeState, event: Event[PeakPredicted]) -> NodeState:
     held = (pod for pod in event.data.pods if pod.tier not in LOWER_TIERS)
     peaks = {pod.uid: KnownPeak(pod.peak, pod.cold_start) for pod in held}
     return with_peaks(state, peaks, InputSource(event.id, event.data.predicted_at), event.data.prod_peak)
+
+
+def apply_reservations(state: NodeState, event: Event[NodeReserved]) -> NodeState:
+    """Applies what is kept on the node for pods to come."""
+    data = event.data
+    kept = tuple(
+        KeptRoom(
+            room.name,
+            room.tier.value,
+            room.qos.value,
+            room.amount,
+            None if room.expires_at is None else room.expires_at.timestamp(),
+        )
+        for room in data.rooms
+    )
+    return with_kept_room(state, kept, data.generation, InputSource(event.id, data.reserved_at))
 
 
 def _listed(pod: Pod, zones: Mapping[str, int]) -> ListedPod:

@@ -11,7 +11,8 @@ from slackwater.colocation.usecases.offer_records import OfferContext, offer_rec
 from slackwater.decisions.reasons import Reason
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.resources_offered import ResourcesOffered, StatusOffered, ZoneOffered
+from slackwater.events.resources_offered import OfferReserved, ResourcesOffered, StatusOffered, ZoneOffered
+from slackwater.model.quantities import Resources
 from slackwater.offers.node import NodeState
 from slackwater.offers.node_offer import NodeOffer
 from slackwater.offers.snapshot import NodeSnapshot
@@ -65,12 +66,20 @@ def offer_events(
         reason=reason.value,
         strategies=followed.sources,
         status=None if status is None else StatusOffered(status.batch, status.before, status.cpu_ratio),
+        reserved=_reserved(after),
     )
     named = [(DecisionRecorded(record=record), f"{record.subject}/recorded") for record in records]
     return [
         event_of(payload, source=SOURCE, time=now, causedby=trigger, id=identity(name))
         for payload, name in (*named, (offered, "resources.offered"))
     ]
+
+
+def _reserved(after: NodeState) -> OfferReserved | None:
+    nothing = Resources()
+    if after.batch_taken == nothing and after.mid_taken == nothing:
+        return None
+    return OfferReserved(after.batch_taken, after.mid_taken)
 
 
 def _reason(before: NodeState, after: NodeState) -> Reason:

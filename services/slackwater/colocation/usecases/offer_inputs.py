@@ -9,6 +9,7 @@ from slackwater.colocation.ports import FollowedStrategy
 from slackwater.decisions.record import Input
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
+from slackwater.offers.kept_room import kept_of, unexpired
 from slackwater.offers.mid import allocatable_of
 from slackwater.offers.node import InputSource, NodeState
 from slackwater.offers.snapshot import HIGH_TIERS, LOWER_TIERS, NodeSnapshot, amount, tier_of
@@ -29,6 +30,7 @@ class Facts:
     resource: str
     mid_lent: Resources
     mid_source: InputSource
+    now: datetime
 
 
 def inputs_of(facts: Facts, tier: str) -> tuple[Input, ...]:
@@ -38,6 +40,7 @@ def inputs_of(facts: Facts, tier: str) -> tuple[Input, ...]:
     return (
         *_of_node(facts),
         *own,
+        *_of_reservations(facts, tier),
         measured("usage_age", round(snapshot.age_seconds, 1), "seconds", state.used_by),
         measured("lost", str(snapshot.lost).lower(), "", state.liveness_by),
         *(measured("ignored", problem, "", state.described_by) for problem in state.notes.problems),
@@ -94,6 +97,15 @@ def _of_pods(facts: Facts, tier: str) -> Iterator[Input]:
     yield _amount(facts, f"{tier}_p95", used, facts.state.used_by)
     yield _amount(facts, f"{tier}_predicted_peaks", peaks, facts.state.predicted_by)
     yield _amount(facts, f"{tier}_requests", requests, facts.state.used_by)
+
+
+def _of_reservations(facts: Facts, tier: str) -> Iterator[Input]:
+    """Yields what is kept for pods to come: what the term `reservations` takes off, and each that holds."""
+    kept, by = unexpired(facts.state.kept, facts.now.timestamp()), facts.state.kept_by
+    if own := kept_of(tier, kept):
+        yield _amount(facts, "reservations", own, by)
+    for room in kept:
+        yield _amount(facts, f"reservation {room.name} ({room.tier})", room.amount, by)
 
 
 def _strategy_input(facts: Facts, name: str, value: float | str, unit: str) -> Input:

@@ -83,7 +83,9 @@ def _record(context: OfferContext, tier: str, resource: str, arguments: dict[str
 
 def _facts(context: OfferContext, resource: str) -> Facts:
     lent = InputSource(context.identity(subject_of("mid", resource)), context.now)
-    return Facts(context.after, context.snapshot, context.followed, resource, context.offer.mid_share, lent)
+    return Facts(
+        context.after, context.snapshot, context.followed, resource, context.offer.mid_share, lent, context.now
+    )
 
 
 def _in_force(context: OfferContext, tier: str, resource: str) -> tuple[Input, ...]:

@@ -217,6 +217,7 @@ def is_same_offer(before: NodeState, after: NodeState, sources: tuple[str, ...])
     return (
         before.cpu.published is not None
         and (before.batch, before.mid, before.zones) == (after.batch, after.mid, after.zones)
+        and (before.batch_taken, before.mid_taken) == (after.batch_taken, after.mid_taken)
         and (before.degraded, before.status) == (after.degraded, after.status)
         and before.strategies in ((), sources)
     )

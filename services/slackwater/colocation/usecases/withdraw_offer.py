@@ -7,7 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from slackwater.colocation.usecases.node_updates import apply_description, apply_liveness, apply_peaks
+from slackwater.colocation.usecases.node_updates import (
+    apply_description,
+    apply_liveness,
+    apply_peaks,
+    apply_reservations,
+)
 from slackwater.colocation.usecases.offer_events import SOURCE, offered_after
 from slackwater.colocation.usecases.recompute_offer import STATES, Offering, decide_anew
 from slackwater.decisions.reasons import DecisionKind, Reason
@@ -16,6 +21,7 @@ from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_reserved import NodeReserved
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.quantities import Resources
@@ -68,7 +74,7 @@ async def withdraw_offer(offering: Offering, item: Item) -> None:
 
 
 async def restore_offer(offering: Offering, latest: Latest, item: Item) -> None:
-    """Recomputes a released node from the last description, liveness and prediction in its streams.
+    """Recomputes a released node from the last description, liveness, prediction and reservations in its streams.
 
     Its offer is published in any case, because the last one was 0. A node that still fails returns to quarantine.
     Raises Unavailable, Fenced.
@@ -78,12 +84,14 @@ async def restore_offer(offering: Offering, latest: Latest, item: Item) -> None:
     described = await latest(NodeDescribed, item.node)
     liveness = await latest(NodeLivenessChanged, item.node)
     peaks = await latest(PeakPredicted, item.node)
+    reserved = await latest(NodeReserved, item.node)
 
     def brought_up_to_date(state: NodeState) -> NodeState:
         state = _after_withdrawal(state)
         state = state if described is None else apply_description(state, described)
         state = state if liveness is None else apply_liveness(state, liveness)
-        return state if peaks is None else apply_peaks(state, peaks)
+        state = state if peaks is None else apply_peaks(state, peaks)
+        return state if reserved is None else apply_reservations(state, reserved)
 
     with offering.quarantine.isolating(STATES, item.row, node=item.node):
         async with offering.store.begin() as transaction:

@@ -15,7 +15,7 @@ _MOST = 2**52
 """Exact in a float; the sum over all nodes still fits into 64 bits."""
 
 
-def _number(path: str, kind: str = "bigint") -> str:
+def number_in(path: str, kind: str = "bigint") -> str:
     """SQL for a number within a document, clamped so that sums fit; NULL for any other value, so that an unreadable row
     does not fail the fleet's figures.
     """
@@ -25,13 +25,13 @@ def _number(path: str, kind: str = "bigint") -> str:
     )
 
 
-_PROD_PRESSURE = _number("usage -> 'prod_pressure'", "float8")
+_PROD_PRESSURE = number_in("usage -> 'prod_pressure'", "float8")
 _PRESSURE = f"coalesce({_PROD_PRESSURE}, 0)"
-_THROTTLED = "coalesce(" + _number("usage -> 'throttled_pods'") + ", 0)"
-_PODS = _number("usage -> 'pods'")
+_THROTTLED = "coalesce(" + number_in("usage -> 'throttled_pods'") + ", 0)"
+_PODS = number_in("usage -> 'pods'")
 _ABOVE = f"({_FRESH} AND {_PRESSURE} > :waterline)"
-_CAPACITY = _number("facts -> 'capacity' -> '{0}'")
-_OFFERED = _number("offer -> 'batch' -> '{0}'")
+_CAPACITY = number_in("facts -> 'capacity' -> '{0}'")
+_OFFERED = number_in("offer -> 'batch' -> '{0}'")
 
 _RESOURCES = ("cpu_milli", "memory_bytes")
 
@@ -123,8 +123,8 @@ TOTALS = text(
 )
 
 _POOL = "coalesce(facts ->> 'pool', '')"
-_KEPT_BACK = _number("facts -> 'reserved' -> '{0}'")
-_MID = _number("offer -> 'mid' -> '{0}'")
+_KEPT_BACK = number_in("facts -> 'reserved' -> '{0}'")
+_MID = number_in("offer -> 'mid' -> '{0}'")
 _DEGRADED = "offer ->> 'degraded' IS NOT NULL"
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from slackwater.console.adapters.memory_events import MemoryEvents
 from slackwater.console.adapters.memory_fleet import MemoryFleet
 from slackwater.console.adapters.memory_loop import MemoryLoop
+from slackwater.console.adapters.memory_moves import MemoryMoves
 from slackwater.console.adapters.memory_quotas import MemoryQuotas
 from slackwater.console.adapters.memory_resources import MemoryResources
 from slackwater.console.adapters.memory_strategies import MemoryStrategies
@@ -38,7 +39,9 @@ from slackwater.events.node_deleted import NodeDeleted
 from slackwater.model.nodes import NodeFacts
 
 
-class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryQuotas, MemoryStrategies, MemoryResources):
+class MemoryReadModel(
+    MemoryEvents, MemoryFleet, MemoryLoop, MemoryMoves, MemoryQuotas, MemoryStrategies, MemoryResources
+):
     """Dictionaries; every read sorts. Not for large fleets."""
 
     def __init__(self) -> None:
@@ -132,6 +135,7 @@ class MemoryReadModel(MemoryEvents, MemoryFleet, MemoryLoop, MemoryQuotas, Memor
         self._evictions = {k: v for k, v in self._evictions.items() if v.completed_at >= decisions_before}
         await self.delete_nodes([(v.node, v.time) for v in self._listed.values() if v.type == NodeDeleted.TYPE])
         self._listed = {k: v for k, v in self._listed.items() if v.time >= decisions_before}
+        self._drop_moves(decisions_before)
 
     async def nodes(self) -> Sequence[NodeView]:
         return [self._nodes[name] for name in sorted(self._nodes)]

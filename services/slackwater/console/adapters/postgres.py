@@ -15,6 +15,7 @@ from slackwater.console.adapters.loop_statements import PRUNE_WINDOWS
 from slackwater.console.adapters.postgres_events import PRUNE_EVENTS, PostgresEvents
 from slackwater.console.adapters.postgres_fleet import PostgresFleet
 from slackwater.console.adapters.postgres_loop import PostgresLoop
+from slackwater.console.adapters.postgres_moves import PRUNE_MOVES, PostgresMoves
 from slackwater.console.adapters.postgres_quotas import PRUNE_LEDGERS, PostgresQuotas
 from slackwater.console.adapters.postgres_resources import PostgresResources
 from slackwater.console.adapters.postgres_strategies import PostgresStrategies
@@ -61,7 +62,13 @@ _EVICTION = TypeAdapter(EvictionView)
 
 
 class PostgresReadModel(
-    PostgresEvents, PostgresFleet, PostgresLoop, PostgresQuotas, PostgresStrategies, PostgresResources
+    PostgresEvents,
+    PostgresFleet,
+    PostgresLoop,
+    PostgresMoves,
+    PostgresQuotas,
+    PostgresStrategies,
+    PostgresResources,
 ):
     """Implements slackwater.console.ports. Every method is one short transaction. Raises Unavailable."""
 
@@ -159,7 +166,7 @@ class PostgresReadModel(
                 await unit.connection.execute(statement, {"before": usage_before})
             await unit.connection.execute(PRUNE_LEVELS, {"before": decisions_before})
             await unit.connection.execute(sql.PRUNE_NODES)
-            for statement in (*sql.PRUNE_DECISIONS, PRUNE_EVENTS):
+            for statement in (*sql.PRUNE_DECISIONS, PRUNE_EVENTS, PRUNE_MOVES):
                 await unit.connection.execute(statement, {"before": decisions_before})
 
     async def nodes(self) -> Sequence[NodeView]:

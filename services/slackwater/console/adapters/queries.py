@@ -20,7 +20,7 @@ from slackwater.store.quarantine_memory import unstored
 T = TypeVar("T")
 Row = Mapping[str, Any]
 
-_KEYS = ("event_id", "id", "decision_id", "name", "instance", "at")
+_KEYS = ("event_id", "id", "decision_id", "name", "instance", "at", "job")
 """Primary keys of the tables, as rows name them; `decision_id` is one only if no other is present."""
 
 

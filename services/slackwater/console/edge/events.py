@@ -18,6 +18,7 @@ from slackwater.events.envelope import Event, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.migration_changed import MigrationChanged
 from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -93,6 +94,7 @@ def projections(record: RecordEvents) -> dict[type[Payload], Record]:
         StrategyFollowed: record.strategy_followed,
         ResourceChanged: record.resource_changed,
         QuotaAccounted: record.quota_accounted,
+        MigrationChanged: record.migration_changed,
     }
 
 

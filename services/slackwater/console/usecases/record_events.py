@@ -17,6 +17,7 @@ from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.health_reported import HealthReported
 from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.migration_changed import MigrationChanged
 from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -109,6 +110,9 @@ class RecordEvents:
 
     async def quota_accounted(self, events: Sequence[Event[QuotaAccounted]]) -> None:
         await self._writes.save_quota_ledgers([e.data for e in events])
+
+    async def migration_changed(self, events: Sequence[Event[MigrationChanged]]) -> None:
+        await self._writes.save_moves([e.data for e in events])
 
     async def health_reported(self, events: Sequence[Event[HealthReported]]) -> None:
         await self._writes.save_processes([translate.process_view(e) for e in events])

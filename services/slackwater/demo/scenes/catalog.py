@@ -8,11 +8,12 @@ from slackwater.demo.scenes.cache import CACHE
 from slackwater.demo.scenes.cpu import CPU
 from slackwater.demo.scenes.lend import LEND
 from slackwater.demo.scenes.memory import MEMORY
+from slackwater.demo.scenes.moves import MOVES
 from slackwater.demo.scenes.policies import POLICIES
 from slackwater.demo.scenes.quotas import QUOTAS
 from slackwater.demo.scenes.scene import DemoScene
 
-SCENES: Final[tuple[DemoScene[Any], ...]] = (LEND, MEMORY, CACHE, CPU, QUOTAS, POLICIES)
+SCENES: Final[tuple[DemoScene[Any], ...]] = (LEND, MEMORY, CACHE, CPU, QUOTAS, POLICIES, MOVES)
 ALL: Final = "all"
 
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 from pydantic import TypeAdapter
 
 from slackwater.descheduler.domain.cycle_state import OWNER_KEY, ProfileCycle, WorkloadMove
-from slackwater.descheduler.ports import CYCLES, MOVES, CycleUnit
+from slackwater.descheduler.domain.kept_plans import KeptPlan, PlanState
+from slackwater.descheduler.ports import CYCLES, MOVES, PLANS, CycleUnit
 from slackwater.events.envelope import Event
 from slackwater.model.identifiers import partition_of
 from slackwater.store.keyed import KeyedTable, RowColumn
@@ -18,6 +19,7 @@ from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine
 
 _CYCLE: Final = TypeAdapter(ProfileCycle)
+_PLAN: Final = TypeAdapter(KeptPlan)
 
 
 def _cycle_of(row: Any) -> ProfileCycle:
@@ -25,6 +27,13 @@ def _cycle_of(row: Any) -> ProfileCycle:
     if cycle.profile != row.profile:
         raise ValueError(f"the row is of profile {row.profile}, its document of {cycle.profile}")
     return cycle
+
+
+def _plan_of(row: Any) -> KeptPlan:
+    plan = _PLAN.validate_python({**row.document, "generation": row.generation})
+    if (plan.id, plan.state.value) != (row.id, row.state):
+        raise ValueError(f"the row is {row.id} in state {row.state}, its document {plan.id} in {plan.state.value}")
+    return plan
 
 
 CYCLE_ROWS: Final = KeyedTable[ProfileCycle](
@@ -56,6 +65,20 @@ MOVE_ROWS: Final = KeyedTable[WorkloadMove](
     newer="moved_at_s",
     of_nodes=False,
 )
+PLAN_ROWS: Final = KeyedTable[KeptPlan](
+    name=PLANS,
+    key="id",
+    kind="move plan",
+    version="generation",
+    version_of=lambda plan: plan.generation,
+    columns=(RowColumn("state", "text"), RowColumn("document", "jsonb")),
+    key_of=lambda plan: plan.id,
+    encode=lambda plan: (plan.state.value, _PLAN.dump_json(plan).decode()),
+    decode=_plan_of,
+    of_nodes=False,
+    touched="changed_at",
+    group="state",
+)
 
 
 class KeyedCycleStore:
@@ -85,6 +108,7 @@ class KeyedCycleUnit:
         self._unit = unit
         self._cycles = unit.keyed(CYCLE_ROWS, quarantine)
         self._moves = unit.keyed(MOVE_ROWS, quarantine)
+        self._plans = unit.keyed(PLAN_ROWS, quarantine)
 
     async def cycle(self, profile: str) -> ProfileCycle:
         found: Mapping[str, ProfileCycle] = await self._cycles.read([profile])
@@ -105,6 +129,20 @@ class KeyedCycleUnit:
             await self._moves.remove(pod_uids)
         if profiles:
             await self._cycles.remove(profiles)
+
+    async def plan(self, plan: str) -> KeptPlan | None:
+        return (await self._plans.read([plan])).get(plan)
+
+    async def plans(self, state: PlanState | None = None) -> Sequence[KeptPlan]:
+        found = await (self._plans.read_all() if state is None else self._plans.read_group(state.value))
+        return sorted(found.values(), key=lambda plan: (plan.made_s, plan.id))
+
+    async def save_plan(self, plan: KeptPlan) -> None:
+        await self._plans.replace(replace(plan, generation=plan.generation + 1), plan.generation)
+
+    async def drop_plans(self, plans: Collection[str]) -> None:
+        if plans:
+            await self._plans.remove(plans)
 
     async def publish(self, event: Event[Any]) -> None:
         await self._unit.publish(event)

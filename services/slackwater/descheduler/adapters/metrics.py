@@ -40,6 +40,12 @@ class DeschedulerMetrics:
             "Workloads that stay where they are, because they were moved too often.",
             look="Above 0: something else places them badly again and again.",
         )
+        self._gained = meters.counter(
+            "slackwater_descheduler_measured_moves_total",
+            "Moves of plans that ended, by what their measured gain is beside the expected one.",
+            ["result"],
+            look="worse rising: predictions are wrong, or something else loads the targets meanwhile.",
+        )
         self._loops: dict[str, int] = {}
 
     def cycle(self, profile: str, trigger: str, seconds: float) -> None:
@@ -53,6 +59,10 @@ class DeschedulerMetrics:
     def refused(self, reasons: Mapping[str, int]) -> None:
         for reason, count in reasons.items():
             self._refused.labels(reason).inc(count)
+
+    def gained(self, results: Mapping[str, int]) -> None:
+        for result, count in results.items():
+            self._gained.labels(result).inc(count)
 
     def looping(self, profile: str, workloads: int) -> None:
         self._loops[profile] = workloads

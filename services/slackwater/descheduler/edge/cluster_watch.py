@@ -8,14 +8,17 @@ from functools import partial
 
 from slackwater.bus.port import Bus
 from slackwater.descheduler.usecases.cluster_state import WATCHED, ClusterState
+from slackwater.descheduler.usecases.job_states import JobStates
+from slackwater.events.migration_changed import MigrationChanged
 
 
 class PlacementWatch:
     """Without consumers in streams.yaml: only the newest value of each node counts, and every replica needs all."""
 
-    def __init__(self, bus: Bus, cluster: ClusterState) -> None:
+    def __init__(self, bus: Bus, cluster: ClusterState, jobs: JobStates) -> None:
         self._bus = bus
         self._cluster = cluster
+        self._jobs = jobs
 
     async def __call__(self) -> None:
         """Read until cancelled."""
@@ -23,4 +26,5 @@ class PlacementWatch:
             for payload in WATCHED:
                 caught_up = partial(self._cluster.caught_up, payload)
                 await stack.enter_async_context(self._bus.watch(payload, self._cluster.receive, caught_up=caught_up))
+            await stack.enter_async_context(self._bus.watch(MigrationChanged, self._jobs.receive))
             await asyncio.Event().wait()

@@ -59,7 +59,7 @@ class MovePlan(BaseModel):
             generation=made.profile.generation,
             dry_run=made.profile.dry_run,
             made_at=made.made_at,
-            nodes=made.nodes,
+            nodes=len(made.cluster.nodes),
             pods=made.pods,
             steps=[
                 PlanStep(

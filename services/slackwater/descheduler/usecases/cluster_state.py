@@ -119,8 +119,13 @@ class ClusterState:
             return False
         if offer.degraded is not None and before.degraded is None:
             return True
-        return bool(offer.batch.cpu_milli < self._collapse_ratio * before.batch.cpu_milli)
+        return _whole_milli(offer) < self._collapse_ratio * _whole_milli(before)
 
     def _last(self, node: str, payload: type[Payload]) -> Any:
         event = self._newest.get(node, {}).get(payload)
         return None if event is None else event.data
+
+
+def _whole_milli(offer: ResourcesOffered) -> int:
+    """With what reservations keep of it: an offer does not collapse because a move has reserved its room."""
+    return offer.batch.cpu_milli + (0 if offer.reserved is None else offer.reserved.batch.cpu_milli)

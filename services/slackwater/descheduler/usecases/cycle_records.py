@@ -1,11 +1,11 @@
-"""The decision record of a cycle, and the event of each proposed move."""
+"""The decision record of a cycle."""
 
 from __future__ import annotations
 
 import uuid
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 
 from slackwater.decisions.reasons import DecisionKind, Reason
@@ -14,7 +14,6 @@ from slackwater.descheduler.domain.cycle_replay import FUNCTION
 from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.descheduling.profile import CycleTrigger, DeclaredProfile
 from slackwater.descheduling.profile_cycle import PlannedMove, ProfilePlan
-from slackwater.events.move_proposed import MoveProposed
 
 SERVICE: Final = "descheduler"
 RULE: Final = "cycle"
@@ -95,32 +94,9 @@ def decision_id(profile: str, cycle: int, now: datetime) -> str:
     return str(uuid.uuid5(_IDS, f"{profile}|{cycle}|{now.timestamp()}"))
 
 
-def move_events(
-    profile: DeclaredProfile, cycle: int, plan: ProfilePlan, decision: str, now: datetime
-) -> Sequence[MoveProposed]:
-    """Returns the event of each proposed move."""
-    return [
-        MoveProposed(
-            id=str(uuid.uuid5(_IDS, f"{decision}|{move.pod.uid}")),
-            profile=profile.name,
-            cycle=cycle,
-            plugin=move.plugin,
-            pod_uid=move.pod.uid,
-            pod_name=move.pod.name,
-            namespace=move.pod.namespace,
-            workload=move.pod.workload,
-            node=move.pod.node,
-            target=move.target,
-            gain=round(move.gain, 6),
-            reason=move.reason,
-            priority=move.pod.priority or 0,
-            mode=profile.mode,
-            ttl_seconds=profile.ttl_s,
-            decision_id=decision,
-            proposed_at=now.astimezone(UTC),
-        )
-        for move in plan.moves
-    ]
+def proposal_id(decision: str, pod_uid: str) -> str:
+    """Returns the id of the proposal of one pod: the same decision has the same ids."""
+    return str(uuid.uuid5(_IDS, f"{decision}|{pod_uid}"))
 
 
 def outcome_of(profile: DeclaredProfile, plan: ProfilePlan) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime
 
 from slackwater.descheduler.domain.cluster_placement import placement_of
 from slackwater.descheduler.domain.cycle_state import moves_by_workload
-from slackwater.descheduler.ports import CycleStore
+from slackwater.descheduler.domain.kept_plans import plan_id
+from slackwater.descheduler.ports import CycleStore, CycleUnit
 from slackwater.descheduler.usecases.cluster_state import ClusterState
 from slackwater.descheduler.usecases.run_cycles import Profiles
-from slackwater.descheduling.profile import DeclaredProfile
+from slackwater.descheduling.placement import ClusterPlacement
+from slackwater.descheduling.profile import DeclaredProfile, ProfileScope
 from slackwater.descheduling.profile_cycle import ProfilePlan, run_profile
 from slackwater.model.errors import NotFound, Unavailable
 from slackwater.model.records import record
@@ -25,9 +26,13 @@ class RecommendedPlan:
     id: str
     profile: DeclaredProfile
     made_at: datetime
-    nodes: int
-    pods: int
+    cluster: ClusterPlacement
     plan: ProfilePlan
+
+    @property
+    def pods(self) -> int:
+        """How many pods were looked at."""
+        return sum(len(pods) for pods in self.cluster.pods.values())
 
 
 class PlanMoves:
@@ -45,18 +50,20 @@ class PlanMoves:
         if profile is None:
             said = f"deschedulerprofile {name!r} does not exist; GET {DESCHEDULER_PROFILE.path} lists all"
             raise NotFound(said, code=DESCHEDULER_PROFILE.code("not_found"))
-        if not self._cluster.is_known:
-            raise Unavailable("what nodes run is not known yet; repeat the request")
-        now = self._clock.now()
         async with self._store.observe() as unit:
             last, moves = await unit.cycle(name), await unit.moves()
-        pending = [move for move in moves if now.timestamp() < move.until_s]
-        cluster = placement_of(self._cluster.view(), profile.scope, pending)
-        plan = run_profile(cluster, profile, last.detectors, moves_by_workload(moves), now.timestamp())
-        count = sum(len(pods) for pods in cluster.pods.values())
-        return RecommendedPlan(_plan_id(profile, plan), profile, now, len(cluster.nodes), count, plan)
+            _, cluster, now_s = await self.snapshot(unit, name)
+        plan = run_profile(cluster, profile, last.detectors, moves_by_workload(moves), now_s)
+        identity = plan_id(profile.name, profile.generation, plan.moves)
+        return RecommendedPlan(identity, profile, self._clock.now(), cluster, plan)
 
-
-def _plan_id(profile: DeclaredProfile, plan: ProfilePlan) -> str:
-    steps = "|".join(f"{move.pod.uid} {move.pod.node} {move.target}" for move in plan.moves)
-    return hashlib.sha256(f"{profile.name}@{profile.generation}|{steps}".encode()).hexdigest()[:12]
+    async def snapshot(self, unit: CycleUnit, name: str) -> tuple[DeclaredProfile | None, ClusterPlacement, float]:
+        """Returns a profile (None: it does not exist), its nodes with their pods now, and the time in seconds since the
+        epoch. Raises Unavailable."""
+        if not self._cluster.is_known:
+            raise Unavailable("what nodes run is not known yet; repeat the request")
+        profile = self._profiles.now.values.get(name)
+        now_s = self._clock.now().timestamp()
+        pending = [move for move in await unit.moves() if now_s < move.until_s]
+        scope = ProfileScope() if profile is None else profile.scope
+        return profile, placement_of(self._cluster.view(), scope, pending), now_s

@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from datetime import datetime
 from time import perf_counter
 from typing import Any, Final
 
 from slackwater.descheduler.domain.cluster_placement import placement_of
 from slackwater.descheduler.domain.cycle_replay import replay_arguments
 from slackwater.descheduler.domain.cycle_state import OWNER_KEY, ProfileCycle, WorkloadMove, moves_by_workload
+from slackwater.descheduler.domain.kept_plans import applied, kept_plan, plan_id
+from slackwater.descheduler.domain.plan_gain import imbalances_of
 from slackwater.descheduler.ports import CycleMeter, CycleStore, CycleUnit
 from slackwater.descheduler.usecases.cluster_state import ClusterState
-from slackwater.descheduler.usecases.cycle_records import SERVICE, cycle_record, move_events, outcome_of
+from slackwater.descheduler.usecases.cycle_records import SERVICE, cycle_record, outcome_of
+from slackwater.descheduler.usecases.plan_records import step_events
 from slackwater.descheduling.documents import DeschedulerProfile
 from slackwater.descheduling.placement import ClusterPlacement
 from slackwater.descheduling.profile import CycleTrigger, DeclaredProfile
@@ -26,6 +30,7 @@ from slackwater.events.decision_recorded import decision_event
 from slackwater.events.envelope import event_of
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
+from slackwater.podmigration.jobs import job_name
 from slackwater.resources.in_force import ResourcesInForce
 from slackwater.telemetry.logs import get_logger
 
@@ -72,7 +77,8 @@ class RunCycles:
         if not self.is_decider or not self._cluster.is_known:
             self._last.clear()
             return
-        profiles = dict(self._profiles.now.values)
+        in_force = self._profiles.now  # documents that change meanwhile are those of the next tick
+        profiles = dict(in_force.values)
         if missing := profiles.keys() - self._last.keys():
             async with self._store.observe() as unit:
                 self._last |= {name: (await unit.cycle(name)).at_s for name in sorted(missing)}
@@ -80,7 +86,8 @@ class RunCycles:
         for name in sorted(profiles):
             trigger = self._due(profiles[name])
             if trigger is not None:
-                await self._run(profiles[name], self._profiles.now.documents[name], trigger)
+                window_s = max(profile.rest.loop_window_s for profile in profiles.values())
+                await self._run(profiles[name], in_force.documents[name], trigger, window_s)
         if self._last:
             self._cluster.triggers.drop_before(min(self._last.values()))
 
@@ -93,12 +100,14 @@ class RunCycles:
             now_s=self._clock.now().timestamp(),
         )
 
-    async def _run(self, profile: DeclaredProfile, document: DeschedulerProfile, trigger: CycleTrigger) -> None:
+    async def _run(
+        self, profile: DeclaredProfile, document: DeschedulerProfile, trigger: CycleTrigger, window_s: float
+    ) -> None:
         now = self._clock.now()
         now_s = now.timestamp()
         async with self._store.decide() as unit:
             last = await unit.cycle(profile.name)
-            kept = await self._kept_moves(unit, now_s)
+            kept = await self._kept_moves(unit, window_s, now_s)
             pending = [move for move in kept if now_s < move.until_s]
             cluster = placement_of(self._cluster.view(), profile.scope, pending)
             moves = moves_by_workload(kept)
@@ -118,17 +127,36 @@ class RunCycles:
                 figures = _figures(cluster, plan, len(pending))
                 record = cycle_record(profile, cycle.cycle, trigger, plan, figures, arguments, now)
                 await unit.publish(decision_event(record, None, SERVICE))
-                if not profile.dry_run:
-                    for move in move_events(profile, cycle.cycle, plan, record.id, now):
-                        await unit.publish(event_of(move, source=SERVICE, time=now))
-                    await unit.add_moves(_moves(profile, plan, now_s))
+                if not profile.dry_run and plan.moves:
+                    await self._propose(unit, profile, cluster, plan, (cycle.cycle, record.id), now)
             await unit.save(replace(cycle, outcome=outcome))
         self._last[profile.name] = now_s
         self._note(profile, last, plan)
 
-    async def _kept_moves(self, unit: CycleUnit, now_s: float) -> Sequence[WorkloadMove]:
-        """Reads the moves; drops those that no profile looks back to."""
-        window_s = max(profile.rest.loop_window_s for profile in self._profiles.now.values.values())
+    async def _propose(
+        self,
+        unit: CycleUnit,
+        profile: DeclaredProfile,
+        cluster: ClusterPlacement,
+        plan: ProfilePlan,
+        of: tuple[int, str],
+        now: datetime,
+    ) -> None:
+        """Publish the moves of a cycle, and keep them as an applied plan, whose gain is measured. `of`: its number and
+        the id of its record."""
+        cycle, decision = of
+        now_s = now.timestamp()
+        identity = plan_id(profile.name, profile.generation, plan.moves, decision)
+        kept = kept_plan(profile, plan, cluster, identity, imbalances_of(cluster, plan.moves), now_s)
+        events = step_events(profile, cycle, kept.steps, decision, now)
+        for move in events:
+            await unit.publish(event_of(move, source=SERVICE, time=now))
+        await unit.add_moves(_moves(profile, plan, now_s))
+        jobs = [job_name(move.id) for move in events]
+        await unit.save_plan(applied(kept, jobs, decision, now_s, profile.ttl_s, cycle))
+
+    async def _kept_moves(self, unit: CycleUnit, window_s: float, now_s: float) -> Sequence[WorkloadMove]:
+        """Reads the moves; drops those from before the window, to which no profile looks back."""
         moves = await unit.moves()
         await unit.drop([move.pod_uid for move in moves if now_s - move.moved_at_s > window_s], ())
         return [move for move in moves if now_s - move.moved_at_s <= window_s]

@@ -43,7 +43,7 @@ class OffersRead:
 
 def lent_offer(event: Event[ResourcesOffered]) -> LentOffer:
     """What an offer lends: the tiers that it has decisions for. An offer of nothing at all (degraded, disabled by the
-    strategy, no slack) lends nothing: then the resources leave the status."""
+    strategy, no slack) lends nothing: then the resources leave the status. One that is reserved as a whole stays."""
     offer = event.data
     batch = offer.status.batch if offer.status is not None else offer.batch
     amounts = {"batch": batch, "mid": offer.mid}
@@ -53,7 +53,7 @@ def lent_offer(event: Event[ResourcesOffered]) -> LentOffer:
         for resource in ("cpu", "memory")
         if (subject := f"{tier}-{resource}") in offer.decision_ids
     )
-    is_nothing = not any(amount.amount for amount in lent)
+    is_nothing = offer.reserved is None and not any(amount.amount for amount in lent)
     return LentOffer(event.id, offer.offered_at, () if is_nothing else lent, offer.degraded or "")
 
 

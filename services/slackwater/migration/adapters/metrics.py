@@ -8,6 +8,7 @@ from slackwater.podmigration.limits import HoldFilter
 from slackwater.telemetry.metrics import Meters
 
 MOVE_BUCKETS = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
+DOWNTIME_BUCKETS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 
 
 class MigrationMetrics:
@@ -24,13 +25,19 @@ class MigrationMetrics:
             "slackwater_migration_jobs_ended_total",
             "Moves that ended, by what they left behind.",
             ["result"],
-            look="replacement_pending or unconfirmed: a workload may lack a replica.",
+            look="replacement_pending or unconfirmed: a workload may lack a replica; returned: a start failed.",
         )
         self._seconds = meters.histogram(
             "slackwater_migration_seconds",
             "Time from the submission of a job to its end.",
             buckets=MOVE_BUCKETS,
             look="Near the time to live: moves wait for room, leave or their replacement.",
+        )
+        self._downtime = meters.histogram(
+            "slackwater_migration_downtime_seconds",
+            "Time from the end of a moved pod to its replacement being ready.",
+            buckets=DOWNTIME_BUCKETS,
+            look="High: the new node starts it late, or its ready check is slow; `slackwater why migration/NAME`.",
         )
         self._waiting = meters.gauge(
             "slackwater_migration_waiting_jobs",
@@ -52,9 +59,11 @@ class MigrationMetrics:
     def stepped(self, step: str) -> None:
         self._steps.labels(step).inc()
 
-    def ended(self, outcome: str, seconds: float) -> None:
+    def ended(self, outcome: str, seconds: float, downtime_s: float | None) -> None:
         self._ended.labels(outcome).inc()
         self._seconds.observe(max(seconds, 0.0))
+        if downtime_s is not None:
+            self._downtime.observe(downtime_s)
 
     def show(self, waiting: Mapping[str, int], running: int, reservations: int) -> None:
         for name in HoldFilter:

@@ -146,10 +146,11 @@ class KeyedMigrationStore:
         done: Collection[str] = (),
     ) -> MigrationLedger:
         state = replace(after.state, generation=before.state.generation + 1)
+        changed = [replace(job, version=state.generation) for job in _changed(before.jobs, after.jobs)]
         async with self._database.unit_of_work() as unit:
             await unit.keyed(STATE_ROWS, self._quarantine).replace(state, before.state.generation)
             rows = unit.keyed(JOB_ROWS, self._quarantine)
-            await rows.write(_changed(before.jobs, after.jobs))
+            await rows.write(changed)
             await rows.remove(before.jobs.keys() - after.jobs.keys())
             kept = unit.keyed(RESERVATION_ROWS, self._quarantine)
             await kept.write(_changed(before.reservations, after.reservations))
@@ -158,7 +159,12 @@ class KeyedMigrationStore:
                 await unit.keyed(ASK_ROWS, self._quarantine).remove(done)
             for event in events:
                 await unit.publish(event)
-        return replace(after, state=state)
+        return replace(after, state=state, jobs={**after.jobs, **{job.name: job for job in changed}})
+
+    async def generation(self) -> int:
+        async with self._database.unit_of_work() as unit:
+            column = await unit.keyed(STATE_ROWS, self._quarantine).column(ARBITRATION, "generation")
+        return int(column or 0)
 
     async def jobs(self) -> Mapping[str, StoredJob]:
         async with self._database.unit_of_work() as unit:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from slackwater.migration.domain.disruption_budgets import budgets_of
 from slackwater.migration.domain.sightings import SeenCluster
 from slackwater.migration.domain.stored_jobs import ArbitrationState, MigrationLedger, StoredJob
 from slackwater.podmigration.documents import ArbitrationRules
@@ -29,10 +30,18 @@ def snapshot_of(ledger: MigrationLedger, seen: SeenCluster, rules: ArbitrationRu
         for stored in live
         if stored.pod.workload
     }
+    names = {stored.name: _budgets(stored, seen) for stored in live} if seen.budgets else {}
+    selecting = {name for found in names.values() for name in found}
     return MigrationSnapshot(
-        waiting=[_waiting(stored) for stored in live if stored.job.step is MigrationStep.WAITING],
-        active=[_active(stored) for stored in live if stored.job.step is not MigrationStep.WAITING],
+        waiting=[_waiting(stored, names) for stored in live if stored.job.step is MigrationStep.WAITING],
+        active=[_active(stored, names) for stored in live if stored.job.step is not MigrationStep.WAITING],
         workloads=workloads,
+        budgets={
+            each.budget.name: each.budget
+            for found in seen.budgets.values()
+            for each in found
+            if each.budget.name in selecting
+        },
         limits=rules.limits,
         args=rules.args,
         queued=len(ledger.state.queue.jobs),
@@ -58,7 +67,8 @@ def after_plan(
         jobs[name] = replace(stored, job=refuse(stored.job, REFUSED), hold=None)
     for name, held in plan.holds.items():
         stored = jobs[name]
-        jobs[name] = replace(stored, job=hold(stored.job, held), hold=held)
+        if stored.hold != held:
+            jobs[name] = replace(stored, job=hold(stored.job, held), hold=held)
     state = replace(
         ledger.state,
         round_s=now_s,
@@ -76,7 +86,13 @@ def is_held_by_other(before: StoredJob | None, after: StoredJob) -> bool:
     return earlier is None or (earlier.filter, earlier.scope) != (after.hold.filter, after.hold.scope)
 
 
-def _waiting(stored: StoredJob) -> WaitingJob:
+def _budgets(stored: StoredJob, seen: SeenCluster) -> Sequence[str]:
+    """Of the pod as it is seen now; one that is gone is not ready any more, which its budgets count by themselves."""
+    pod = seen.pods.get(stored.job.pod)
+    return () if pod is None else budgets_of(seen.budgets, pod.pod.namespace, pod.pod.labels)
+
+
+def _waiting(stored: StoredJob, budgets: Mapping[str, Sequence[str]]) -> WaitingJob:
     return WaitingJob(
         id=stored.name,
         pod=stored.job.pod,
@@ -87,18 +103,20 @@ def _waiting(stored: StoredJob) -> WaitingJob:
         pod_priority=stored.pod.priority,
         priority=stored.request.priority,
         qos=stored.pod.qos,
+        budgets=budgets.get(stored.name, ()),
         paused=stored.job.paused,
         hold=stored.hold,
     )
 
 
-def _active(stored: StoredJob) -> ActiveJob:
+def _active(stored: StoredJob, budgets: Mapping[str, Sequence[str]]) -> ActiveJob:
     return ActiveJob(
         id=stored.name,
         pod=stored.job.pod,
         namespace=stored.pod.namespace,
         node=stored.job.node,
         workload=stored.pod.workload,
+        budgets=budgets.get(stored.name, ()),
         evicted=stored.job.step is MigrationStep.REPLACING,
         replacement=stored.job.replacement,
     )

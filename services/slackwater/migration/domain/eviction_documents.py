@@ -1,4 +1,4 @@
-"""The intent documents of nodes: which evictions they hold, when they are declared, and when they are forgotten."""
+"""The intent documents of nodes: which evictions and starts they hold, when they are declared, and until when."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ class DeclaredNode:
     generation: int
     jobs: tuple[StoredJob, ...]
     """Whose evictions it holds; empty: it withdraws all."""
+    starts: tuple[StoredJob, ...] = ()
+    """Whose replacements it starts."""
 
 
 def wanted_evictions(jobs: Mapping[str, StoredJob], seen: SeenCluster) -> dict[str, list[StoredJob]]:
@@ -36,6 +38,16 @@ def wanted_evictions(jobs: Mapping[str, StoredJob], seen: SeenCluster) -> dict[s
     for _, stored in sorted(jobs.items()):
         if desired_state(stored.job).eviction and stored.eviction_id not in seen.evictions:
             found.setdefault(stored.job.node, []).append(stored)
+    return found
+
+
+def wanted_starts(jobs: Mapping[str, StoredJob]) -> dict[str, list[StoredJob]]:
+    """Returns by node the jobs whose replacements are wanted there. A start stays declared until its job has ended, so
+    that the agent's last answer holds it for a process that starts again."""
+    found: dict[str, list[StoredJob]] = {}
+    for _, stored in sorted(jobs.items()):
+        if stored.job.step is MigrationStep.REPLACING and desired_state(stored.job).replacement:
+            found.setdefault(stored.job.start_node, []).append(stored)
     return found
 
 
@@ -48,22 +60,23 @@ def documents_after(
 ) -> tuple[dict[str, NodeDocument], Sequence[DeclaredNode]]:
     """Returns the documents after a round, and those to declare in `generation`. One that holds nothing is kept until
     its agent has answered it."""
-    wanted = wanted_evictions(jobs, seen)
+    wanted, starting = wanted_evictions(jobs, seen), wanted_starts(jobs)
     after: dict[str, NodeDocument] = {}
     declared = []
-    for node in sorted(documents.keys() | wanted.keys()):
-        before, evicting = documents.get(node), wanted.get(node, [])
+    for node in sorted(documents.keys() | wanted.keys() | starting.keys()):
+        before, evicting, begun = documents.get(node), wanted.get(node, []), starting.get(node, [])
         ids = tuple(stored.eviction_id for stored in evicting)
+        starts = tuple(stored.start_id for stored in begun)
         observed, _ = seen.observed.get(node, (0, 0.0))
-        if before is not None and before.evictions == ids:
+        if before is not None and (before.evictions, before.starts) == (ids, starts):
             is_observed = observed >= before.generation
-            if is_observed and not ids:
+            if is_observed and not ids and not starts:
                 continue
             if is_observed or abs(now_s - before.declared_s) < AGAIN_S:
                 after[node] = before
                 continue
-        after[node] = NodeDocument(generation, ids, now_s)
-        declared.append(DeclaredNode(node, generation, tuple(evicting)))
+        after[node] = NodeDocument(generation, ids, now_s, starts)
+        declared.append(DeclaredNode(node, generation, tuple(evicting), tuple(begun)))
     return after, declared
 
 
@@ -81,7 +94,8 @@ def with_withdrawals(
 
 
 def asked_again(stored: StoredJob, seen: SeenCluster, now_s: float) -> StoredJob:
-    """Returns an evicting job with a new attempt, once its refusal is long enough ago."""
+    """Returns an evicting job with a new attempt, once its refusal is long enough ago. Its pod was not evicted so far,
+    so a replacement starts from now on."""
     said = seen.evictions.get(stored.eviction_id)
     if stored.job.step is not MigrationStep.EVICTING or said is None:
         return stored
@@ -92,4 +106,4 @@ def asked_again(stored: StoredJob, seen: SeenCluster, now_s: float) -> StoredJob
     since_s = stored.refused_s if stored.refused_s is not None else now_s
     if abs(now_s - since_s) < REFUSED_S:
         return stored
-    return replace(stored, attempt=stored.attempt + 1)
+    return replace(stored, attempt=stored.attempt + 1, evicting_s=now_s)

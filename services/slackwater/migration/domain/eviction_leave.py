@@ -30,10 +30,11 @@ class LeaveAsked:
 
 
 def with_answer(stored: StoredJob, seen: SeenCluster) -> StoredJob:
-    """Returns a job with the answer to its last request; an answer is read once."""
+    """Returns a job with the answer to its last request; an answer is read once, by a job that still waits for it."""
     leave = stored.leave
     said = seen.leaves.get(leave.request)
-    if said is None or leave.until_s is not None or leave.because:
+    is_waiting = stored.job.step is MigrationStep.ADMITTED
+    if said is None or leave.until_s is not None or leave.because or not is_waiting:
         return stored
     if stored.job.id in said.granted:
         granted = replace(leave, until_s=said.until_s, because="", again_s=None)
@@ -61,7 +62,8 @@ def asks(stored: StoredJob, now_s: float) -> bool:
     if not leave.because:
         return abs(now_s - leave.asked_s) >= UNANSWERED_S
     again_s = leave.asked_s + AGAIN_S if leave.again_s is None else leave.again_s
-    return now_s >= min(again_s, leave.asked_s + CHANGED_S)
+    is_set_back = now_s < leave.asked_s  # asked by a clock that was ahead
+    return is_set_back or now_s >= min(again_s, leave.asked_s + CHANGED_S)
 
 
 def leave_asked(

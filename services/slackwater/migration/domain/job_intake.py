@@ -9,7 +9,7 @@ from typing import Final
 from slackwater.migration.domain.sightings import SeenCluster, moved_pod
 from slackwater.migration.domain.stored_jobs import MovedPod, StoredJob
 from slackwater.podmigration.documents import JobRequest
-from slackwater.podmigration.jobs import MigrationJob
+from slackwater.podmigration.jobs import MigrationJob, MigrationMode
 
 SEEN_WITHIN_S: Final = 15.0
 """So long a job waits for the first report that shows its pod."""
@@ -35,6 +35,8 @@ def taken_in(request: JobRequest, asked_s: float, seen: SeenCluster, now_s: floa
     if pod is None and now_s < asked_s + SEEN_WITHIN_S:
         return None
     moved = MovedPod(uid=uid, name=request.pod_name, namespace=request.pod_namespace)
+    if pod is not None:
+        moved = moved_pod(pod)
     job = MigrationJob(
         id=f"{request.name}-{request.generation}",
         pod=uid or f"{request.pod_namespace}/{request.pod_name}".strip("/"),
@@ -45,8 +47,9 @@ def taken_in(request: JobRequest, asked_s: float, seen: SeenCluster, now_s: floa
         wait_s=request.wait_s,
         paused=request.paused,
         dry_run=request.dry_run,
+        starts_replacement=bool(moved.digest) and request.mode is MigrationMode.RESERVATION_FIRST,
     )
-    return StoredJob(job, request, moved if pod is None else moved_pod(pod))
+    return StoredJob(job, request, moved)
 
 
 def followed(stored: StoredJob, request: JobRequest) -> StoredJob:
@@ -62,6 +65,14 @@ def aborted(stored: StoredJob) -> StoredJob:
     if not stored.is_live or stored.job.abort_requested:
         return stored
     return replace(stored, job=replace(stored.job, abort_requested=True))
+
+
+def _is_taken(stored: StoredJob, jobs: Mapping[str, StoredJob]) -> bool:
+    """Whether the replacement of an ended job must be known to others."""
+    workload = stored.pod.workload
+    return bool(stored.job.replacement) and any(
+        other.is_live and other.pod.workload == workload for other in jobs.values()
+    )
 
 
 def has_news(jobs: Mapping[str, StoredJob], requests: Mapping[str, JobRequest], withdrawn: Collection[str]) -> bool:
@@ -82,12 +93,13 @@ def intake(
     """Returns all jobs after what is asked for now. `withdrawn`: names of jobs of documents that are gone.
 
     A name that is given again waits until the job before has ended, and then takes its place. An ended job goes with
-    its document; one that was aborted by that is kept, to be shown.
+    its document; one that was aborted by that is kept, to be shown. One whose pod has a replacement is kept while other
+    jobs of its workload are live: they would take the replacement for theirs.
     """
     found = {
         name: aborted(stored) if name in withdrawn else stored
         for name, stored in jobs.items()
-        if name not in withdrawn or stored.is_live or stored.job.abort_requested
+        if name not in withdrawn or stored.is_live or stored.job.abort_requested or _is_taken(stored, jobs)
     }
     for name, request in sorted(requests.items()):
         stored = found.get(name)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from slackwater.model.tiers import QoSClass
 from slackwater.podmigration.arbitration import arbitrate_plainly
+from slackwater.podmigration.budgets import DisruptionBudget
 from slackwater.podmigration.jobs import (
     ConditionState,
     MigrationCondition,
@@ -24,6 +25,7 @@ from slackwater.podmigration.lifecycle import (
     OldPod,
     Replacement,
     ReservationState,
+    StartAnswer,
     settle,
     start,
 )
@@ -106,6 +108,10 @@ def view_of(document: Mapping[str, Any]) -> MoveView:
         eviction=EvictionAnswer(document["eviction"]),
         replacement=Replacement(document["replacement"]),
         replacement_uid=document["replacement_uid"],
+        start=StartAnswer(document.get("start", StartAnswer.NONE)),
+        start_attempt=document.get("start_attempt", 0),
+        start_detail=document.get("start_detail", ""),
+        can_return=document.get("can_return", False),
     )
 
 
@@ -115,9 +121,17 @@ def admission_arguments(snapshot: MigrationSnapshot, now_s: float, job: str) -> 
 
 
 def snapshot_document(snapshot: MigrationSnapshot) -> dict[str, Any]:
-    """Returns a snapshot as JSON. Nothing here knows disruption budgets yet, so it holds none."""
+    """Returns a snapshot as JSON; what most rounds do not have only where it is there."""
     limits = snapshot.limits
+    some: dict[str, Any] = {}
+    if snapshot.ranked is not None:
+        some["ranked"] = list(snapshot.ranked)
+    if snapshot.held:
+        some["held"] = dict(snapshot.held)
+    if snapshot.budgets:
+        some["budgets"] = [asdict(budget) for _, budget in sorted(snapshot.budgets.items())]
     return {
+        **some,
         "waiting": [asdict(job) for job in snapshot.waiting],
         "active": [asdict(job) for job in snapshot.active],
         "workloads": {
@@ -160,6 +174,9 @@ def snapshot_of_document(document: Mapping[str, Any]) -> MigrationSnapshot:
         limits=MigrationLimits(**limits),
         args=ArbitrationArgs(**document["args"]),
         queued=document["queued"],
+        ranked=document.get("ranked"),
+        held=document.get("held", {}),
+        budgets={budget["name"]: DisruptionBudget(**budget) for budget in document.get("budgets", ())},
         buckets={
             (LimiterScope(scope), name): LimiterBucket(tokens, at_s)
             for scope, name, tokens, at_s in document["buckets"]

@@ -28,14 +28,16 @@ from slackwater.migration.domain.stored_jobs import (
     StoredJob,
 )
 from slackwater.model.records import record
+from slackwater.podmigration.arbitration_plugins import with_plugins
 from slackwater.podmigration.batched import arbitrate
 from slackwater.podmigration.documents import ArbitrationRules, JobRequest
-from slackwater.podmigration.jobs import MigrationJob, MigrationReason, MigrationStep
+from slackwater.podmigration.jobs import MigrationJob, MigrationReason, MigrationStep, MoveOutcome
 from slackwater.podmigration.lifecycle import MoveView, settle, start
 from slackwater.podmigration.rate import LimiterBucket, LimiterScope
 from slackwater.podmigration.snapshot import MigrationSnapshot
 
 _NO_VIEW: Final = MoveView()
+_RUNS_AGAIN: Final = frozenset({MoveOutcome.MOVED, MoveOutcome.RETURNED})
 
 
 @record(frozen=True, slots=True)
@@ -123,9 +125,9 @@ def _settled(
         after = stored
         for following in settle(stored.job, view, now_s):
             job = _with_refusals(following, stored, ledger)
-            if job.step is not after.job.step:
+            if (job.step, job.start_attempt) != (after.job.step, after.job.start_attempt):
                 steps.append(JobStep(stored.name, after.job, job, view))
-            after = _with_job(after, job, now_s)
+            after = _with_times(_with_job(after, job, now_s), after, seen, now_s)
         jobs[stored.name] = after
         if after.job.replacement:
             claimed[after.job.replacement] = after.job.id
@@ -146,7 +148,7 @@ def _arbitrated(
     waiting = [stored for stored in ledger.live() if stored.job.step is MigrationStep.WAITING]
     if not waiting or not is_due(ledger.state, rules.args.interval_s, now_s):
         return ledger, None, ()
-    snapshot = snapshot_of(ledger, seen, rules)
+    snapshot = with_plugins(snapshot_of(ledger, seen, rules), now_s, rules.sort_fns, rules.group_filters)
     plan = arbitrate(snapshot, now_s)
     state, jobs = after_plan(ledger, plan, now_s)
     changed = {}
@@ -154,7 +156,7 @@ def _arbitrated(
         after = jobs[stored.name]
         if after.job.step is not stored.job.step:
             steps.append(JobStep(stored.name, stored.job, after.job, _NO_VIEW, by_round=True))
-        changed[stored.name] = _with_job(after, after.job, now_s)
+            changed[stored.name] = _with_job(after, after.job, now_s)
     held = [stored.name for stored in waiting if is_held_by_other(stored, jobs[stored.name])]
     state = replace(state, buckets=_recent(state, rules, now_s))
     return MigrationLedger(state, {**jobs, **changed}, ledger.reservations), snapshot, held
@@ -192,6 +194,18 @@ def _with_job(stored: StoredJob, job: MigrationJob, now_s: float) -> StoredJob:
     if job.step is MigrationStep.ENDED and ended_s is None:
         ended_s = now_s
     return replace(stored, job=job, evicting_s=evicting_s, ended_s=ended_s)
+
+
+def _with_times(after: StoredJob, before: StoredJob, seen: SeenCluster, now_s: float) -> StoredJob:
+    """With when the old pod was gone and the new one ready: when the server received it, or else now."""
+    step, gone_s, ready_s = after.job.step, after.gone_s, after.ready_s
+    if step is MigrationStep.REPLACING and gone_s is None:
+        said = seen.evictions.get(after.eviction_id)
+        gone_s = now_s if said is None or said.received_s is None else said.received_s
+    if step is MigrationStep.ENDED and gone_s is not None and after.job.outcome in _RUNS_AGAIN and ready_s is None:
+        started = seen.starts.get(before.start_id)
+        ready_s = now_s if started is None else started.received_s
+    return replace(after, gone_s=gone_s, ready_s=ready_s)
 
 
 def _released(ledger: MigrationLedger) -> MigrationLedger:

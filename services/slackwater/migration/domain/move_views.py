@@ -6,11 +6,19 @@ from collections.abc import Mapping
 from typing import Final
 from zlib import crc32
 
-from slackwater.migration.domain.sightings import SeenCluster
+from slackwater.migration.domain.sightings import SeenCluster, SeenStart
 from slackwater.migration.domain.stored_jobs import MigrationLedger, StoredJob, StoredReservation
 from slackwater.model.eviction_outcomes import EvictionOutcome
+from slackwater.model.start_states import StartState
 from slackwater.podmigration.jobs import MigrationMode, MigrationStep
-from slackwater.podmigration.lifecycle import EvictionAnswer, MoveView, OldPod, Replacement, ReservationState
+from slackwater.podmigration.lifecycle import (
+    EvictionAnswer,
+    MoveView,
+    OldPod,
+    Replacement,
+    ReservationState,
+    StartAnswer,
+)
 from slackwater.reservations.reservation import Reservation, ReservationPhase, ReservationReason
 
 MOST_NAME: Final = 63
@@ -42,15 +50,34 @@ def view_of_move(
     """Returns what is seen of a move. `claimed`: as `claimed_pods` returns it."""
     kept = reservations.get(reservation_name(stored))
     reservation = None if kept is None else kept.reservation
-    uid = replacement_of(stored, reservation, seen, claimed)
+    started = seen.starts.get(stored.start_id) if stored.job.starts_replacement else None
+    uid = "" if stored.job.starts_replacement else replacement_of(stored, reservation, seen, claimed)
     return MoveView(
         pod=confirmed_pod(stored, seen, grace_s),
         reservation=ReservationState.ABSENT if reservation is None else reservation_state(reservation, now_s),
         reservation_node="" if reservation is None else reservation.placed_on,
         eviction=eviction_answer(stored, seen, grace_s),
         replacement=Replacement.READY if uid else Replacement.ABSENT,
-        replacement_uid=uid,
+        replacement_uid=uid if started is None else started.pod_uid,
+        start=start_answer(started),
+        start_attempt=stored.job.start_attempt,
+        start_detail="" if started is None else started.detail or started.state.value,
+        can_return=stored.job.starts_replacement and can_return(stored, seen),
     )
+
+
+def start_answer(started: SeenStart | None) -> StartAnswer:
+    """Returns what the agent answered to the present start."""
+    if started is None:
+        return StartAnswer.NONE
+    answers = {StartState.STARTING: StartAnswer.STARTING, StartState.READY: StartAnswer.READY}
+    return answers.get(started.state, StartAnswer.FAILED)
+
+
+def can_return(stored: StoredJob, seen: SeenCluster) -> bool:
+    """Whether the node that the pod came from answers, and has the same file of the workload still."""
+    node = stored.job.node
+    return node in seen.fresh and seen.offers(node, stored.pod.workload) == stored.pod.digest
 
 
 def reservation_name(stored: StoredJob) -> str:
@@ -117,8 +144,15 @@ def eviction_answer(stored: StoredJob, seen: SeenCluster, grace_s: float) -> Evi
 
 
 def claimed_pods(ledger: MigrationLedger) -> dict[str, str]:
-    """Returns the pods that are replacements, with the ids of their jobs: none stands in for two."""
-    return {stored.job.replacement: stored.job.id for stored in ledger.jobs.values() if stored.job.replacement}
+    """Returns the pods that are replacements, or that took the reservation of a move, with the ids of their jobs: none
+    stands in for two."""
+    bound = {
+        uid: ledger.jobs[kept.job].job.id
+        for kept in ledger.reservations.values()
+        if kept.job in ledger.jobs
+        for uid in kept.reservation.allocated
+    }
+    return bound | {stored.job.replacement: stored.job.id for stored in ledger.jobs.values() if stored.job.replacement}
 
 
 def replacement_of(
@@ -137,6 +171,9 @@ def replacement_of(
 
 def candidates(stored: StoredJob, seen: SeenCluster, claimed: Mapping[str, str]) -> list[tuple[float, str]]:
     """Returns start and uid of the pods of the workload that may be the replacement."""
+    if stored.job.starts_replacement:
+        started = seen.pods.get(stored.job.replacement)
+        return [] if started is None else [(started.pod.started_at.timestamp(), started.pod.uid)]
     if stored.evicting_s is None or not stored.pod.workload:
         return []
     found = []

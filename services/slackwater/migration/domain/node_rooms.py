@@ -23,9 +23,11 @@ def rooms_of(
     shares: Mapping[str, float],
     *,
     lower_yield: bool,
+    taken_off: Mapping[str, Mapping[str, int]],
 ) -> list[NodeRoom]:
     """Returns what is left on every node that answers and has been described.
 
+    `taken_off`: by node and resource, what its offers are without because of reservations that are counted here.
     `shares`: of the allocatable amount that the predicted load may take, by resource. `lower_yield`: the load of batch
     and free counts for nothing, because it is throttled where prod or mid needs the room.
     """
@@ -44,7 +46,7 @@ def rooms_of(
         kept = [
             replace(each, template=_weighed(each.template, lower_yield=lower_yield)) for each in placed.get(name, ())
         ]
-        rooms.append(room_of(_node(view, name, row), pods, kept, shares))
+        rooms.append(room_of(_node(view, name, row, taken_off.get(name, {})), pods, kept, shares))
     return rooms
 
 
@@ -92,13 +94,15 @@ def expected_peak(requests: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def _node(view: ClusterView, name: str, row: int) -> PlacementNode:
+def _node(view: ClusterView, name: str, row: int, taken_off: Mapping[str, int]) -> PlacementNode:
     nodes = view.nodes
     allocatable = {
         **_amounts(nodes.allocatable, row, ""),
         **_amounts(nodes.batch, row, "batch-"),
         **_amounts(nodes.mid, row, "mid-"),
     }
+    for resource, amount in taken_off.items():
+        allocatable[resource] = allocatable.get(resource, 0) + amount
     facts = nodes.facts[row]
     return PlacementNode(
         name=name,

@@ -11,6 +11,7 @@ from slackwater.migration.domain.node_rooms import expected_peak, yields
 from slackwater.migration.domain.sightings import SeenCluster
 from slackwater.migration.domain.stored_jobs import MigrationLedger, StoredJob, StoredReservation
 from slackwater.model.records import record
+from slackwater.model.workload_labels import OFFERED_LABEL, offered_label
 from slackwater.podmigration.jobs import MigrationStep
 from slackwater.podmigration.lifecycle import desired_state
 from slackwater.reservations.lifecycle import ReservationView, advance, bind, place, refuse
@@ -56,7 +57,11 @@ def reservations_after(
     kept = {name: _advanced(stored, rooms, pods_of, known_nodes, kept, now_s) for name, stored in kept.items()}
     kept = _placed(kept, rooms, now_s)
     claimed = claimed_pods(ledger) if kept else {}
-    return {name: _bound(stored, ledger, claimed, seen, pods_of, now_s) for name, stored in kept.items()}
+    for name, stored in kept.items():
+        kept[name] = bound = _bound(stored, ledger, claimed, seen, pods_of, now_s)
+        if bound.job:  # one that is bound now is not bound to the next move as well
+            claimed |= dict.fromkeys(bound.reservation.allocated, ledger.jobs[bound.job].job.id)
+    return kept
 
 
 def reservation_for(stored: StoredJob, now_s: float) -> StoredReservation:
@@ -73,6 +78,7 @@ def reservation_for(stored: StoredJob, now_s: float) -> StoredReservation:
         qos=pod.qos,
         requests=pod.requests,
         peak=pod.peak if pod.peak is not None else expected_peak(pod.requests),
+        node_selector={offered_label(pod.workload): pod.digest} if stored.job.starts_replacement else {},
     )
     owner = ReservationOwner(namespace=pod.namespace, workload=pod.workload, uid="" if pod.workload else pod.uid)
     reservation = Reservation(
@@ -147,16 +153,26 @@ def _placed(kept: dict[str, StoredReservation], rooms: Rooms, now_s: float) -> d
         placing = [reservation for reservation in in_order(pending) if yields(reservation) is lower]
         if not placing:
             continue
-        index = RoomIndex(rooms([stored.reservation for stored in kept.values()], not lower))
+        left = rooms([stored.reservation for stored in kept.values()], not lower)
+        index = RoomIndex(left)
         for reservation in placing:
             stored = kept[reservation.name]
             found = _find(index, reservation, stored.prefers)
             if found.node:
                 after = place(reservation, found.node, now_s, has_room=found.has_room)
             else:
-                after = refuse(reservation, found.message())
+                after = refuse(reservation, found.message() + _without_file(reservation, left))
             kept[reservation.name] = _kept(stored, after, now_s)
     return kept
+
+
+def _without_file(reservation: Reservation, rooms: Sequence[NodeRoom]) -> str:
+    """What there is to say where no other node can start the workload from the same file."""
+    for label, digest in reservation.template.node_selector.items():
+        others = [room.node for room in rooms if room.node.name not in reservation.avoids]
+        if label.startswith(OFFERED_LABEL) and not any(node.labels.get(label) == digest for node in others):
+            return f"; no other node offers workload {label.removeprefix(OFFERED_LABEL)} with digest {digest}"
+    return ""
 
 
 def _find(index: RoomIndex, reservation: Reservation, prefers: str) -> ReservationPlacement:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
 import numpy as np
 
 from slackwater.cluster.view import NONE, ClusterView, LivenessCode, Source
+from slackwater.migration.domain.disruption_budgets import BudgetsByNamespace
 from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MovedPod, StoredJob
 from slackwater.model.pods import Pod
 from slackwater.model.records import record
+from slackwater.model.start_states import StartState
 from slackwater.model.tiers import Tier
+from slackwater.model.workload_labels import TEMPLATE_LABEL
 
 STALE_S: Final = 60.0
 """A node whose last report is older does not answer: whether its pods run is not known."""
@@ -29,6 +32,21 @@ class SeenPod:
     reported_s: float
     is_fresh: bool
     """Whether the node still answers."""
+
+
+@record(frozen=True, slots=True)
+class SeenStart:
+    """What an agent answered to a start. `received_s`: by the server's clock, when it was first in this state."""
+
+    state: StartState
+    pod_uid: str
+    detail: str
+    received_s: float
+
+
+def offers_nothing(node: str, workload: str) -> str:
+    """Returns no digest: what nodes offer where none has workload files."""
+    return ""
 
 
 @record(frozen=True, slots=True)
@@ -51,8 +69,14 @@ class SeenCluster:
     """By id of the eviction."""
     leaves: Mapping[str, LeaveSaid] = field(default_factory=dict)
     """By id of the request."""
+    budgets: BudgetsByNamespace = field(default_factory=dict)
+    """Disruption budgets of the cluster."""
     observed: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     """By node: the generation of our document that its agent has carried out last, and when."""
+    starts: Mapping[str, SeenStart] = field(default_factory=dict)
+    """By id of the start."""
+    offers: Callable[[str, str], str] = offers_nothing
+    """The digest of the file that a node has of a workload; empty: none that may be moved to it."""
 
 
 def tier_resource(resource: str, tier: Tier) -> str:
@@ -80,6 +104,7 @@ def moved_pod(seen: SeenPod) -> MovedPod:
         requests=requests_of(pod),
         peak=seen.peak,
         reported_s=seen.reported_s,
+        digest=pod.labels.get(TEMPLATE_LABEL, ""),
     )
 
 

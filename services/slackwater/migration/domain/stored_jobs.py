@@ -33,6 +33,8 @@ class MovedPod:
     peak: Mapping[str, int] | None = None
     reported_s: float = 0.0
     """When the report was sampled that showed it. Only a later one shows that it is gone."""
+    digest: str = ""
+    """Of the workload file that it was started from; empty: another owner replaces it."""
 
 
 @record(frozen=True, slots=True)
@@ -65,16 +67,27 @@ class StoredJob:
     """When the last attempt was refused."""
     leave: EvictionLeave = EvictionLeave()
     evicting_s: float | None = None
-    """When an eviction was declared first: its replacement starts later."""
+    """When the eviction of the present attempt was declared first: its replacement starts later."""
     withdrawn_generation: int = 0
     """Of the document that withdrew the eviction."""
     decision: str = ""
     """Id of the record of its last step."""
     ended_s: float | None = None
+    gone_s: float | None = None
+    """When the end of the old pod was received, by the server's clock."""
+    ready_s: float | None = None
+    """When it was received that the new pod is ready, by the server's clock."""
+    version: int = 0
+    """Generation of the ledger that changed it last; the store sets it."""
 
     @property
     def name(self) -> str:
         return self.request.name
+
+    @property
+    def downtime_s(self) -> float | None:
+        """From the end of the old pod to the new one being ready; 0 where that was ready first, None before."""
+        return None if self.gone_s is None or self.ready_s is None else max(self.ready_s - self.gone_s, 0.0)
 
     @property
     def is_live(self) -> bool:
@@ -84,6 +97,11 @@ class StoredJob:
     def eviction_id(self) -> str:
         """Of the present attempt. A single subject token."""
         return f"{self.job.id}-{self.attempt}"
+
+    @property
+    def start_id(self) -> str:
+        """Of the present start of the replacement: the agent begins each id once."""
+        return f"{self.job.id}-start-{self.job.start_attempt}"
 
 
 @record(frozen=True, slots=True)
@@ -105,11 +123,12 @@ class StoredReservation:
 
 @record(frozen=True, slots=True)
 class NodeDocument:
-    """The newest intent document of one node: its generation, and the evictions in it."""
+    """The newest intent document of one node: its generation, and the evictions and starts in it."""
 
     generation: int
     evictions: tuple[str, ...]
     declared_s: float
+    starts: tuple[str, ...] = ()
 
 
 @record(frozen=True, slots=True)
@@ -133,6 +152,9 @@ class EvictionSaid:
     outcome: str
     detail: str
     completed_s: float
+    """By the clock of the node."""
+    received_s: float | None = None
+    """By the clock of the server; None: a version before did not keep it."""
 
 
 @record(frozen=True, slots=True)

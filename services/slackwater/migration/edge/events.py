@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from slackwater.bus.consume.handlers import Consumer, each
@@ -15,20 +15,26 @@ from slackwater.intents.controls import MIGRATION
 from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid
 from slackwater.migration.ports import MigrationStore
 from slackwater.migration.usecases.propose_moves import ProposeMoves
+from slackwater.model.time import Clock
 
 COMPLETIONS: Final = "migration-eviction-completed"
 ANSWERS: Final = "migration-reclaim-answered"
 PROPOSALS: Final = "migration-move-proposed"
 
 
-def consumers(store: MigrationStore, propose: ProposeMoves) -> Sequence[Consumer[Any]]:
-    """Answers are kept by whichever replica reads them; the next round of the owner reads them there."""
+def consumers(
+    store: MigrationStore, propose: ProposeMoves, clock: Clock, ended: Callable[[str], None]
+) -> Sequence[Consumer[Any]]:
+    """Answers are kept by whichever replica reads them; the next round of the owner reads them there. `ended` is
+    called with the id of an eviction that is answered."""
 
     async def on_completed(received: Received[EvictionCompleted]) -> None:
         seen = received.event.data
         if seen.writer == MIGRATION.name:
             completed_s = seen.completed_at.timestamp()
-            await store.answer(EvictionSaid(seen.id, seen.outcome.value, seen.detail, completed_s))
+            received_s = clock.now().timestamp()
+            await store.answer(EvictionSaid(seen.id, seen.outcome.value, seen.detail, completed_s, received_s))
+            ended(seen.id)
 
     async def on_answered(received: Received[ReclaimAnswered]) -> None:
         said = received.event.data

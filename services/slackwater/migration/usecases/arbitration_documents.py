@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from slackwater.model.errors import InvalidInput
+from slackwater.podmigration.arbitration_plugins import FILTER_POINT, SORT_POINT, plugin_names
 from slackwater.podmigration.budgets import InvalidAmountError
 from slackwater.podmigration.documents import ArbitrationArgsDocument, ArbitrationRules, rules_of
 from slackwater.resources.hooks import Hooks, InForce
@@ -14,6 +15,20 @@ class ArbitrationArgsHooks(Hooks[ArbitrationArgsDocument, ArbitrationRules]):
 
     def first(self) -> ArbitrationArgsDocument:
         return ArbitrationArgsDocument.parse({"metadata": {"name": CLUSTER, "changedBy": "migration"}, "spec": {}})
+
+    def validate(self, document: ArbitrationArgsDocument) -> None:
+        spec = document.spec
+        for field, point, names in (
+            ("sortFns", SORT_POINT, spec.sort_fns),
+            ("groupFilters", FILTER_POINT, spec.group_filters),
+        ):
+            allowed = plugin_names(point)
+            for place, name in enumerate(names):
+                if name not in allowed:
+                    said = f"spec.{field}.{place}: {name!r} is no plugin; allowed: {', '.join(allowed)}"
+                    raise InvalidInput(said, field=f"spec.{field}.{place}")
+                if name in names[:place]:
+                    raise InvalidInput(f"spec.{field}.{place}: {name!r} is named twice", field=f"spec.{field}.{place}")
 
     def resolve(self, document: ArbitrationArgsDocument, parent: ArbitrationRules | None) -> ArbitrationRules:
         try:

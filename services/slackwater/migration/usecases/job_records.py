@@ -22,6 +22,7 @@ from slackwater.migration.domain.job_replay import (
 from slackwater.migration.domain.migration_round import JobStep
 from slackwater.migration.domain.stored_jobs import StoredJob
 from slackwater.podmigration.jobs import MigrationJob, MigrationPhase, MigrationStep
+from slackwater.podmigration.lifecycle import StartAnswer
 from slackwater.podmigration.snapshot import MigrationSnapshot
 
 SERVICE: Final = "migration"
@@ -29,6 +30,7 @@ ARBITRATE: Final = "arbitrate"
 ADVANCE: Final = "advance"
 NOWHERE: Final = "migration:jobs"
 """In the place of a node in records about jobs whose pod is on none. No node has a colon in its name."""
+DOWNTIME_SOURCE: Final = "agents' answers, server's clock"
 MOST_REPLAYED: Final = 60
 """Jobs in the arguments of a replay; records about more are compact, because each holds them all."""
 _IDS: Final = uuid.UUID("6f2c9a04-5b16-5d61-8a9e-3c5a4d0b7e35")
@@ -63,6 +65,7 @@ def admission_record(stored: StoredJob, snapshot: MigrationSnapshot, generation:
             _input("scope", hold.scope, "ledger"),
         ]
         inputs.append(_input("held since", datetime.fromtimestamp(hold.since_s, UTC).isoformat(), "ledger"))
+    inputs += [_input("ignored", problem, "plugin") for problem in snapshot.problems]
     workload = snapshot.workloads.get(stored.pod.workload)
     if workload is not None:
         inputs.append(_input("replicas", workload.replicas, "agents' reports"))
@@ -172,7 +175,9 @@ def shown_state(stored: StoredJob) -> tuple[object, ...]:
     """What a job's event is published for."""
     job, hold = stored.job, stored.hold
     held = None if hold is None else (hold.filter, hold.scope)
-    return job.step, job.phase, job.reason, job.outcome, job.target_node, job.replacement, held, stored.decision
+    message = "" if job.step is MigrationStep.WAITING else job.message  # counts of a hold change all the time
+    where = job.target_node, job.replacement
+    return job.step, job.start_attempt, job.phase, job.reason, message, job.outcome, where, held, stored.decision
 
 
 def _step_inputs(step: JobStep, stored: StoredJob) -> tuple[Input, ...]:
@@ -186,6 +191,13 @@ def _step_inputs(step: JobStep, stored: StoredJob) -> tuple[Input, ...]:
         _input("eviction", view.eviction.value, "eviction.completed"),
         _input("replacement", view.replacement_uid or view.replacement.value, "agents' reports"),
     ]
+    if job.start_attempt:
+        found.append(_input(f"start on {job.start_node}", view.start.value, "intent.observed"))
+        found.append(
+            _input("agent says", view.start_detail if view.start is StartAnswer.FAILED else "", job.start_node)
+        )
+    if step.after.outcome is not None and stored.downtime_s is not None:
+        found.append(Input(name="downtime", value=round(stored.downtime_s, 3), unit="s", source=DOWNTIME_SOURCE))
     if stored.request.reason:
         found.append(_input("asked because", stored.request.reason, stored.request.source or "operator"))
     if stored.request.gain:

@@ -42,6 +42,7 @@ def job_status(stored: StoredJob) -> PodMigrationJobStatus:
         ),
         submitted_at=time_text(job.submitted_s),
         ended_at=time_text(stored.ended_s),
+        downtime_seconds=None if stored.downtime_s is None else round(stored.downtime_s, 3),
         conditions=tuple(
             MigrationConditionStatus(
                 type=name.value,

@@ -28,6 +28,7 @@ from slackwater.migration.ports import MigrationMeter, MigrationStore
 from slackwater.migration.usecases.cluster_sight import ClusterSight
 from slackwater.migration.usecases.eviction_intents import intent_event
 from slackwater.migration.usecases.job_records import SERVICE, admission_record, job_event, shown_state, step_record
+from slackwater.migration.usecases.reserved_rooms import ReservedNews
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
 from slackwater.podmigration.documents import ArbitrationRules, JobRequest
@@ -60,7 +61,9 @@ class MovePods:
         meter: MigrationMeter,
         owned: Callable[[], Collection[int]],
         grace_seconds: float,
+        answered: asyncio.Event,
     ) -> None:
+        """`answered` is set for a round at once."""
         self._store = store
         self._sight = sight
         self._documents = documents
@@ -68,8 +71,16 @@ class MovePods:
         self._meter = meter
         self._owned = owned
         self._grace_s = grace_seconds
+        self._answered = answered
         self._ledger: MigrationLedger | None = None
+        self._reserved = ReservedNews()
         self._turn = asyncio.Lock()
+
+    def note_eviction(self, eviction: str) -> None:
+        """An eviction is answered: what nothing else replaces is started without waiting for the next round."""
+        live = [] if self._ledger is None else self._ledger.live()
+        if any(stored.job.starts_replacement and stored.eviction_id == eviction for stored in live):
+            self._answered.set()
 
     def is_mine(self) -> bool:
         """Whether this replica decides."""
@@ -80,14 +91,14 @@ class MovePods:
         what is kept."""
         async with self._turn:
             if not self.is_mine():
-                self._ledger = None
+                self._ledger, self._reserved = None, ReservedNews()
                 return
             if not self._sight.is_known:
                 return
             try:
                 await self._round()
             except BaseException:
-                self._ledger = None
+                self._ledger, self._reserved = None, ReservedNews()
                 raise
 
     async def _round(self) -> None:
@@ -95,19 +106,21 @@ class MovePods:
         self._ledger = ledger
         kept = await self._store.asks()
         asks = with_kept(self._documents.now(ledger), kept, ledger)
-        if not kept and not has_work(ledger, asks):
+        now = self._clock.now()
+        if not kept and not has_work(ledger, asks) and not self._reserved.is_due(now.timestamp()):
             self._show(ledger)
             return
-        now = self._clock.now()
         uids, workloads = wanted_of(ledger.jobs.values())
         names = _names(asks, ledger)
         world = self._sight.world(uids | {request.pod_uid for request in asks.jobs.values()}, names, workloads)
         world = replace(world, seen=await self._with_answers(world.seen, ledger))
         result = migration_round(ledger, asks, world, self._documents.rules(), self._grace_s, now.timestamp())
         done = taken(kept, result.ledger, asks, now.timestamp())
-        if result.ledger == ledger and not done:
+        reserved = self._reserved.events(ledger, result.ledger, now)
+        if result.ledger == ledger and not done and not reserved:
             return
         after, events = self._published(ledger, result, now)
+        events += reserved
         self._ledger = await self._store.commit(ledger, after, events, done)
         self._note(result, now)
         self._show(self._ledger)
@@ -147,7 +160,8 @@ class MovePods:
                 jobs[name] = replace(jobs[name], decision=record.id)
         events: list[Event[Any]] = [decision_event(record, None, SERVICE) for record in records]
         for declared in result.declared:
-            held = replace(declared, jobs=tuple(jobs[stored.name] for stored in declared.jobs))
+            evicting = tuple(jobs[stored.name] for stored in declared.jobs)
+            held = replace(declared, jobs=evicting, starts=tuple(jobs[stored.name] for stored in declared.starts))
             events.append(intent_event(held, self._grace_s, now))
         if result.leave is not None:
             events.append(event_of(_leave_request(result.leave, now), source=SERVICE, time=now))
@@ -161,7 +175,8 @@ class MovePods:
         for step in result.steps:
             self._meter.stepped(step.after.step.value)
             if step.after.outcome is not None:
-                self._meter.ended(step.after.outcome.value, now.timestamp() - step.after.submitted_s)
+                downtime_s = result.ledger.jobs[step.name].downtime_s
+                self._meter.ended(step.after.outcome.value, now.timestamp() - step.after.submitted_s, downtime_s)
 
     def _show(self, ledger: MigrationLedger) -> None:
         waiting: dict[str, int] = {}
@@ -220,7 +235,7 @@ def taken(kept: Mapping[str, JobAsk], ledger: MigrationLedger, asks: MigrationAs
     for key, ask in kept.items():
         stored = ledger.jobs.get(ask.name)
         if (ask.request is not None and stored is not None) or (
-            ask.request is None and (stored is None or not stored.is_live or stored.job.abort_requested)
+            ask.request is None and (stored is None or stored.job.abort_requested)
         ):
             done.add(key)
     return frozenset(done)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
-from zlib import crc32
 
 from slackwater.events.move_proposed import MoveProposed
 from slackwater.migration.domain.job_asks import JobAsk
 from slackwater.migration.ports import MigrationStore
 from slackwater.model.time import Clock
 from slackwater.podmigration.documents import JobRequest
+from slackwater.podmigration.jobs import job_name
 
 SOURCE: Final = "descheduler"
-MOST_NAME: Final = 63
-_OTHER: Final = re.compile(r"[^a-z0-9-]+")
 
 
 class ProposeMoves:
@@ -51,11 +48,3 @@ def proposed_request(proposed: MoveProposed) -> JobRequest:
         gain=f"{proposed.gain:.3f}" if proposed.gain else "",
         caused_by=proposed.decision_id,
     )
-
-
-def job_name(proposal: str) -> str:
-    """Returns the name of the job of a proposal: what names of documents allow, and another one for each id."""
-    name = f"move-{_OTHER.sub('-', proposal.lower()).strip('-')}"
-    if name == f"move-{proposal}" and len(name) <= MOST_NAME:
-        return name
-    return f"{name[: MOST_NAME - 9].rstrip('-')}-{crc32(proposal.encode()):08x}"

@@ -34,6 +34,8 @@ def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[
         del quota["own_request"], quota["own_used"]
     document["granted"] = None if snapshot.granted is None else sorted(snapshot.granted)
     document["refused"] = None if snapshot.refused is None else sorted(snapshot.refused)
+    if not snapshot.reserved:
+        del document["reserved"]
     return {"snapshot": document, "now_s": now_s, "claim": claim}
 
 
@@ -93,6 +95,7 @@ def snapshot_of(document: Mapping[str, Any]) -> QuotaSnapshot:
         evictions_allowed=document["evictions_allowed"],
         granted=document.get("granted"),
         refused=document.get("refused"),
+        reserved=document.get("reserved", {}),
     )
 
 

@@ -17,21 +17,44 @@ from slackwater.model.records import record
 @record(frozen=True, slots=True)
 class TreeTotals:
     """`total` is what the tree may give out; nodes that are cordoned or lost do not count, and what pods of the system
-    itself request there is taken off."""
+    itself request there is taken off. `reserved` is what is kept there for pods to come: it counts as used, in no
+    quota."""
 
     total: Amounts
     nodes: int
     unschedulable: int
     system: Amounts = field(default_factory=dict)
+    reserved: Amounts = field(default_factory=dict)
+
+
+@record(frozen=True, slots=True)
+class NodeKept:
+    """What reservations keep on one node, and what its offers are already without because of them; by resource."""
+
+    held: Amounts
+    offered_without: Amounts = field(default_factory=dict)
+
+    def of(self, resource: str, offered: int) -> tuple[int, int]:
+        """Returns what is kept of a resource, and what the node has with it.
+
+        The two events come one after the other: of both the larger counts, so that nothing is given out twice between
+        them. What a node does not have is not taken off those of others.
+        """
+        whole = offered + self.offered_without.get(resource, 0)
+        return min(max(self.held.get(resource, 0), whole - offered), whole), whole
 
 
 def totals_of(
-    view: ClusterView, pools: Sequence[QuotaPool], system: Mapping[str, Amounts] | None = None
+    view: ClusterView,
+    pools: Sequence[QuotaPool],
+    system: Mapping[str, Amounts] | None = None,
+    reserved: Mapping[str, NodeKept] | None = None,
 ) -> Mapping[str, TreeTotals]:
-    """Returns the totals by tree. `system` is what pods of the system request, by node."""
+    """Returns the totals by tree. `system` is what pods of the system request, `reserved` what is kept for pods to
+    come, by node."""
     trees = {pool.tree: pool for pool in pools if pool.tree}
     return {
-        tree: _totals(view, mine, trees.get(tree, QuotaPool("", "")), system or {})
+        tree: _totals(view, mine, trees.get(tree, QuotaPool("", "")), system or {}, reserved or {})
         for tree, mine in _members(view, pools).items()
     }
 
@@ -61,17 +84,33 @@ def _in_pool(view: ClusterView, pool: str) -> Flags:
     return np.isin(view.nodes.pool, places)
 
 
-def _totals(view: ClusterView, mine: Flags, pool: QuotaPool, system: Mapping[str, Amounts]) -> TreeTotals:
+def _totals(
+    view: ClusterView,
+    mine: Flags,
+    pool: QuotaPool,
+    system: Mapping[str, Amounts],
+    reserved: Mapping[str, NodeKept],
+) -> TreeTotals:
     nodes = view.nodes
     usable = mine & (nodes.liveness != LivenessCode.LOST) & ~nodes.cordoned
     kept = added(*(amounts for node, amounts in system.items() if node in nodes.rows and usable[nodes.rows[node]]))
+    columns = (("", nodes.allocatable), ("mid-", nodes.mid), ("batch-", nodes.batch))
+    rows = {node: nodes.rows[node] for node in reserved if node in nodes.rows and usable[nodes.rows[node]]}
     amounts: dict[str, int] = {}
-    for prefix, column in (("", nodes.allocatable), ("mid-", nodes.mid), ("batch-", nodes.batch)):
-        for resource, amount in zip(("cpu", "memory"), _sum(column, usable), strict=True):
+    held: dict[str, int] = {}
+    for prefix, column in columns:
+        for place, (resource, amount) in enumerate(zip(("cpu", "memory"), _sum(column, usable), strict=True)):
             name = f"{prefix}{resource}"
             if not pool.resources or name in pool.resources:
-                amounts[name] = max(amount - kept.get(name, 0), 0) * pool.percent // 100
-    return TreeTotals(amounts, int(mine.sum()), int((mine & ~usable).sum()), kept)
+                whole = amount
+                for node, row in rows.items():
+                    offered = int(column.value[row, place]) if column.known[row, place] else 0
+                    taken, with_taken = reserved[node].of(name, offered)
+                    whole += with_taken - offered
+                    held[name] = held.get(name, 0) + taken
+                amounts[name] = max(whole - kept.get(name, 0), 0) * pool.percent // 100
+    held = {name: amount for name, amount in held.items() if amount > 0}
+    return TreeTotals(amounts, int(mine.sum()), int((mine & ~usable).sum()), kept, held)
 
 
 def _sum(column: NodeAmounts, usable: Flags) -> tuple[int, int]:

@@ -52,12 +52,14 @@ class UnclaimedView(BaseModel):
 
 class QuotaTree(BaseModel):
     """A tree or a part of it, parents before their children. `total` is what the pool has for it now, without what the
-    pods of the `system` itself request there. `unclaimed` runs on its nodes, and no quota counts it."""
+    pods of the `system` itself request there; `reserved` of it is kept by reservations for pods to come, and counts as
+    used in no quota. `unclaimed` runs on its nodes, and no quota counts it."""
 
     tree: str
     generation: int
     total: ByResource
     system: ByResource
+    reserved: ByResource = {}
     nodes: int
     unschedulable_nodes: int
     quotas: list[QuotaNode]
@@ -71,6 +73,7 @@ class QuotaTree(BaseModel):
             generation=view.generation,
             total=dict(view.totals.total),
             system=dict(view.totals.system),
+            reserved=dict(view.totals.reserved),
             nodes=view.totals.nodes,
             unschedulable_nodes=view.totals.unschedulable,
             quotas=list(_below(view, quota)),

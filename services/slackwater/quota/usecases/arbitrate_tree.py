@@ -15,12 +15,11 @@ from typing import Final
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import decision_event
 from slackwater.events.envelope import event_of
-from slackwater.fairshare.arbitration import PreparedSnapshot, apply_plan, arbitrate
+from slackwater.fairshare.arbitration import PreparedSnapshot, apply_plan, arbitrate, plain_snapshot
 from slackwater.fairshare.arbitration_plan import (
     ArbitrationPlan,
     ArbitrationSettings,
     QueuePlace,
-    QuotaSnapshot,
     WaitReason,
 )
 from slackwater.fairshare.claim_index import ClaimIndex
@@ -355,16 +354,7 @@ class ArbitrateTree:
         """The records by claim, with what was read before the plan."""
         if not decisions:
             return {}
-        plain = QuotaSnapshot(
-            quotas=list(self._trees.layout(self.tree).order),
-            totals=snapshot.totals,
-            claims=list(snapshot.index.by_id.values()),
-            settings=self._settings,
-            queue_policies=snapshot.queue_policies,
-            over_since_s=snapshot.over_since_s,
-            granted=snapshot.granted,
-            refused=snapshot.refused,
-        )
+        plain = plain_snapshot(snapshot)
         return {each.claim: claim_record(each, plain, self.tree, generation, now) for each in decisions}
 
     def _kept(
@@ -426,9 +416,10 @@ class ArbitrateTree:
                 pending.result = kept.get(pending.request.id) or pending.result
 
     def _snapshot(self, index: ClaimIndex, stored: StoredTree, now_s: float) -> PreparedSnapshot:
+        totals = self._trees.totals(self.tree)
         return PreparedSnapshot(
             trees={self.tree: self._trees.layout(self.tree)},
-            totals={self.tree: self._trees.totals(self.tree).total},
+            totals={self.tree: totals.total},
             index=index,
             settings=self._settings,
             queue_policies=self._trees.policies(self.tree),
@@ -436,6 +427,7 @@ class ArbitrateTree:
             evictions_allowed={},
             granted=stored.leave.usable(now_s),
             refused=stored.leave.refused,
+            reserved={self.tree: totals.reserved} if totals.reserved else {},
         )
 
     def _decisions(self, plan: ArbitrationPlan, index: ClaimIndex, told: set[str]) -> Sequence[ClaimDecision]:

@@ -126,4 +126,8 @@ def _inputs(decision: ClaimDecision, snapshot: QuotaSnapshot, tree: str, now: da
         Input(name=f"total {resource}", value=amount, unit="", source=f"tree {tree_key(tree)}", observed_at=now)
         for resource, amount in sorted(snapshot.totals.get(tree, {}).items())
     ]
+    totals += [
+        Input(name=f"reserved {resource}", value=amount, unit="", source="reservations", observed_at=now)
+        for resource, amount in sorted(snapshot.reserved.get(tree, {}).items())
+    ]
     return [Input(name="quota", value=decision.quota, unit="", source=quota), *figures, *totals]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from slackwater.cluster.fold import ClusterFold
@@ -12,17 +13,22 @@ from slackwater.events.envelope import Event, Payload
 from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_reserved import NodeReserved
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.fairshare.documents import QuotaPool
+from slackwater.fairshare.tree import added
 from slackwater.model.nodes import Liveness
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import Tier
 from slackwater.model.time import Clock
-from slackwater.quota.domain.pool_totals import TreeTotals, totals_of, tree_nodes
+from slackwater.quota.domain.pool_totals import NodeKept, TreeTotals, totals_of, tree_nodes
 from slackwater.quota.domain.running_pods import RunningPods, system_amounts
 
 FRESH_SECONDS: Final = 1.0
-"""For so long totals hold if no event comes: cordons lapse by time alone."""
+"""For so long totals hold if no event comes: cordons lapse and reservations expire by time alone."""
+_PREFIXES: Final = {Tier.PROD: "", Tier.MID: "mid-", Tier.BATCH: "batch-"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,7 @@ WATCHED: Final[tuple[type[Payload], ...]] = (
     NodeLivenessChanged,
     NodeSchedulingChanged,
     ResourcesOffered,
+    NodeReserved,
     UsageReported,
     NodeDeleted,
 )
@@ -53,10 +60,14 @@ class ClusterTotals:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._fold = ClusterFold()
-        self._system_changes = 0
+        self._other_changes = 0
+        """Of what the fold does not hold: pods of the system, reservations."""
         self._made: _Totals | None = None
         self.pods = RunningPods(clock.now().timestamp())
         self._system: dict[str, dict[str, int]] = {}
+        self._reserved: dict[str, NodeReserved] = {}
+        self._offered_without: dict[str, dict[str, int]] = {}
+        """By node, what its last offer is without because of reservations; nodes without such are left out."""
         self._newest: dict[str, dict[type[Payload], Event[Any]]] = {}
         """By node, the newest event of each type that is folded."""
         self._unread = set(WATCHED)
@@ -77,11 +88,15 @@ class ClusterTotals:
         data = event.data
         if isinstance(data, UsageReported):
             self._report(data)
+        elif isinstance(data, NodeReserved):
+            self._reserve(data)
         elif isinstance(data, NodeDeleted):
             self._delete(data)
         elif self._fold.apply(event):
             name = data.facts.name if isinstance(data, NodeDescribed) else data.node
             self._newest.setdefault(name, {})[type(data)] = event
+            if isinstance(data, ResourcesOffered):
+                self._note_offer(data)
             if isinstance(data, NodeLivenessChanged) and data.liveness is Liveness.LOST:
                 self._remove(data.node)
 
@@ -92,6 +107,8 @@ class ClusterTotals:
             self._newest[deleted.node] = after
         else:
             self._remove(deleted.node)
+            self._reserved.pop(deleted.node, None)
+            self._offered_without.pop(deleted.node, None)
 
     def now(self, pools: Sequence[QuotaPool]) -> Mapping[str, TreeTotals]:
         """Returns what each tree may give out; cordons that lapsed count no longer."""
@@ -113,20 +130,51 @@ class ClusterTotals:
         found = system_amounts(running.pods.values()) if running is not None else {}
         if found != self._system.get(report.node, {}):
             self._system[report.node] = found
-            self._system_changes += 1
+            self._other_changes += 1
+
+    def _reserve(self, reserved: NodeReserved) -> None:
+        """Of two events the one with the higher generation is the newer; generations begin anew, at a later time, with
+        a publisher that is installed anew."""
+        before = self._reserved.get(reserved.node)
+        if before is None or reserved.generation >= before.generation or reserved.reserved_at > before.reserved_at:
+            self._reserved[reserved.node] = reserved
+            self._other_changes += 1
+
+    def _note_offer(self, offered: ResourcesOffered) -> None:
+        self._offered_without.pop(offered.node, None)
+        if offered.reserved is not None:
+            taken = ((Tier.BATCH, offered.reserved.batch), (Tier.MID, offered.reserved.mid))
+            self._offered_without[offered.node] = added(*(_by_name(tier, amount) for tier, amount in taken))
+
+    def _kept(self, now: datetime) -> Mapping[str, NodeKept]:
+        """What holds now: a reservation whose publisher is silent ends with its own expiry."""
+        found: dict[str, NodeKept] = {}
+        for node in self._reserved.keys() | self._offered_without.keys():
+            reserved = self._reserved.get(node)
+            rooms = () if reserved is None else reserved.rooms
+            held = [room for room in rooms if room.expires_at is None or now < room.expires_at]
+            without = self._offered_without.get(node, {})
+            if held or without:
+                found[node] = NodeKept(added(*(_by_name(room.tier, room.amount) for room in held)), without)
+        return found
 
     def _remove(self, node: str) -> None:
         self.pods.remove(node)
         if self._system.pop(node, None):
-            self._system_changes += 1
+            self._other_changes += 1
 
     def _current(self, pools: Sequence[QuotaPool]) -> _Totals:
         now, made = self._clock.now(), self._made
-        revision = self._fold.revision, self._system_changes
+        revision = self._fold.revision, self._other_changes
         fresh = made is not None and 0 <= now.timestamp() - made.at_s < FRESH_SECONDS
         if made is None or not fresh or made.revision != revision or made.pools != pools:
             view = self._fold.view(now)
             nodes = tree_nodes(view, pools)
-            totals = totals_of(view, pools, self._system)
+            totals = totals_of(view, pools, self._system, self._kept(now))
             made = self._made = _Totals(totals, nodes, view.nodes, revision, list(pools), now.timestamp())
         return made
+
+
+def _by_name(tier: Tier, amount: Resources) -> dict[str, int]:
+    prefix = _PREFIXES.get(tier)
+    return {} if prefix is None else {f"{prefix}cpu": amount.cpu_milli, f"{prefix}memory": amount.memory_bytes}

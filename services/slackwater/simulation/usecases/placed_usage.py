@@ -98,6 +98,8 @@ class Placed:
             age_seconds=np.zeros(nodes),
             lost=~every,
             pods=pods,
+            kept_mid=zero,
+            kept_batch=zero,
         )
         return Period(prod, known, int(cell.at_seconds))
 

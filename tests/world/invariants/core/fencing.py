@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tests.world.invariants import Invariant, Violation
-from tests.world.plan import QUOTA
+from tests.world.plan import DESCHEDULER, MIGRATION, QUOTA
 from tests.world.servers import Commit
 from tests.world.trace import Kind, Step
 
+from slackwater.descheduler.domain.cycle_state import OWNER_KEY
 from slackwater.events.envelope import partition_in
+from slackwater.model.identifiers import partition_of
 
 UNFENCED = ("resource.changed",)
 """Event types that belong to no partition."""
@@ -17,7 +19,8 @@ UNFENCED = ("resource.changed",)
 
 class Fencing(Invariant):
     """An event of a partition is committed only by the member that owns the partition at that moment. The generation
-    of a tree keeps the replicas of quota apart instead (decision 0107, tests.world.invariants.quota)."""
+    of a tree keeps the replicas of quota apart instead (decision 0107, tests.world.invariants.quota), that of the
+    ledger those of migration (0135). One partition is for all of the descheduler (0136)."""
 
     NAME = "fencing"
     KINDS: ClassVar = (Kind.COMMITTED,)
@@ -25,11 +28,12 @@ class Fencing(Invariant):
     def on_step(self, step: Step) -> None:
         commit: Commit = step.value
         events = [event for event in commit.events if not event.type.startswith(UNFENCED)]
-        if not events or commit.service == QUOTA:
+        if not events or commit.service in (QUOTA, MIGRATION):
             return
         owners = {row["partition"]: row["owner"] for row in commit.rows("leases")}
         for event in events:
-            partition = partition_in(event.subject)
+            of_all = commit.service == DESCHEDULER
+            partition = partition_of(OWNER_KEY) if of_all else partition_in(event.subject)
             if owners.get(partition) != commit.member:
                 owner = owners.get(partition)
                 raise Violation(f"{commit.member} committed {event.subject} ({event.id}); {owner} owns {partition}")

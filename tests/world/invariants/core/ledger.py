@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from tests.world.faults import FORGETS_MESSAGE_IDS
 from tests.world.invariants import Invariant, Violation
-from tests.world.plan import OUTBOXES
+from tests.world.plan import outboxes
 from tests.world.servers import Commit
 from tests.world.trace import Kind, Step
 from tests.world.world import World
@@ -40,7 +40,7 @@ class FactsAreFoundOnce(Invariant):
             self._losses += step.subject in FORGETS_MESSAGE_IDS
         elif step.kind is Kind.COMMITTED:
             self._commit(step.value)
-        elif step.value.headers.get("ce-source") in OUTBOXES:
+        elif step.value.headers.get("ce-source") in outboxes(self.world.plan):
             self._store(step.subject, str(step.detail["id"]))
 
     def _commit(self, commit: Commit) -> None:
@@ -65,7 +65,7 @@ class FactsAreFoundOnce(Invariant):
 
     def at_rest(self) -> None:
         waiting: set[str] = set()
-        for service in OUTBOXES:
+        for service in outboxes(self.world.plan):
             for row in _outbox(self.world, service):
                 if row["refused"] is not None:
                     raise Violation(f"the outbox of {service} refuses {row['subject']}: {row['refused']}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from tests.world.invariants import Invariant, Violation
-from tests.world.plan import OUTBOXES
+from tests.world.plan import outboxes
 from tests.world.servers import Commit
 from tests.world.trace import Kind, Step
 from tests.world.world import World
@@ -37,7 +37,7 @@ class CommittedEventsArePublishedOnce(Invariant):
                 own = self._subjects.setdefault(event.subject, [])
                 self._places[event.id] = len(own)
                 own.append(event.id)
-        elif step.value.headers.get("ce-source") in OUTBOXES and not step.subject.startswith(DIRECT):
+        elif step.value.headers.get("ce-source") in outboxes(self.world.plan) and not step.subject.startswith(DIRECT):
             self._check_stored(step)
 
     def _check_stored(self, step: Step) -> None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tests.world.invariants import Violation
+from tests.world.invariants.decisions.move_repeats import REPEATS
 from tests.world.invariants.differences import difference
 
 from slackwater.decisions.reasons import DecisionKind, Reason
@@ -165,6 +166,7 @@ _WHOLE: Mapping[str, Callable[[DecisionRecord, Any], tuple[Any, Any]]] = Mapping
         "slackwater.waterline.autonomy_record:replay": _of_autonomy,
         claim_replay.FUNCTION: _of_claim,
         finding_replay.FUNCTION: _of_finding,
+        **REPEATS,
     }
 )
 """By the function that a record names, what it says and what the repetition gives."""

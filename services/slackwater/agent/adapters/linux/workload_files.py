@@ -29,12 +29,11 @@ from slackwater.agent.domain.admission import Command, admit, cpu_limit_milli
 from slackwater.agent.domain.workload_template import (
     GRACE_SECONDS,
     READY_SECONDS,
-    TEMPLATE_LABEL,
     ReadyCheck,
     WorkloadTemplate,
-    digest_of,
 )
 from slackwater.model.errors import InvalidInput
+from slackwater.model.workload_labels import TEMPLATE_LABEL, digest_of
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)

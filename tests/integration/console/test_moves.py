@@ -1,0 +1,62 @@
+"""Jobs of migration and loads of nodes in both read models."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from slackwater.console.domain.moves import MeasuredLoad, MoveCount, MoveHold
+from slackwater.console.ports import ReadModel
+from slackwater.console.usecases.translate import pod_views, usage_point
+from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_reported import UsageReported
+from slackwater.testing.clock import EPOCH
+from slackwater.testing.story import story
+from slackwater.testing.story_moves import moves
+
+NOW = EPOCH + timedelta(hours=1)
+JOBS = [event.data for event in moves(NOW, 0)]
+
+
+async def test_the_newest_state_of_each_job_is_counted_listed_and_pruned(model: ReadModel) -> None:
+    await model.save_moves(JOBS)
+    await model.save_moves([JOBS[0].model_copy(update={"step": "admitted", "changed_at": EPOCH})])
+    since = NOW - timedelta(seconds=450)
+    assert await model.move_counts(since) == [
+        MoveCount("admitted", "Running", "", 1),
+        MoveCount("ended", "Aborted", "old_pod_runs", 1),
+        MoveCount("ended", "Failed", "replacement_pending", 1),
+        MoveCount("evicting", "Running", "", 1),
+        MoveCount("replacing", "Running", "", 1),
+        MoveCount("reserving", "Running", "", 1),
+        MoveCount("waiting", "Pending", "", 3),
+    ]
+    long = "shop/speech-of-low-resource-languages"
+    assert await model.move_holds(5) == [
+        MoveHold("node", "edge-7", 2, 2, 2, NOW - timedelta(seconds=299)),
+        MoveHold("workload_unavailable", long, 1, 1, 1, NOW - timedelta(seconds=120)),
+    ]
+    assert len(await model.move_holds(1)) == 1
+    listed = [job.job for job in await model.moves(since, 8)]
+    assert listed == [*(f"move-{number:08d}" for number in (7, 5, 6, 4, 3, 2, 1)), "by-hand"]
+    await model.prune(EPOCH, NOW)
+    assert {count.step for count in await model.move_counts(EPOCH)} == {
+        "admitted",
+        "evicting",
+        "replacing",
+        "reserving",
+        "waiting",
+    }
+
+
+async def test_the_load_of_a_node_is_its_last_report_within_the_window(model: ReadModel) -> None:
+    events = story(NOW)
+    described = [e.data for e in events if isinstance(e.data, NodeDescribed) and e.data.facts.name != "edge-10"]
+    reports = [e for e in events if isinstance(e.data, UsageReported) and e.data.node in ("edge-7", "edge-10")]
+    await model.save_facts([(each.facts, each.boot_epoch, each.described_at) for each in described])
+    await model.save_usage([(usage_point(event), pod_views(event.data)) for event in reports])
+    at = NOW - timedelta(minutes=7, seconds=2)
+    points = {p.sampled_at: p.usage for event in reports if (p := usage_point(event)).node == "edge-7"}
+    last = max(sampled for sampled in points if sampled <= at)
+    capacity = next(each.facts.capacity for each in described if each.facts.name == "edge-7")
+    assert await model.node_loads(at, at - timedelta(seconds=60)) == [MeasuredLoad("edge-7", points[last], capacity)]
+    assert await model.node_loads(last, last) == []

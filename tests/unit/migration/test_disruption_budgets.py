@@ -1,0 +1,79 @@
+"""Disruption budgets of the cluster hold moves: which budget, how many of how many, with the rounding of Kubernetes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+
+import pytest
+from move_scenes import MoveScene, move
+
+from slackwater.events.disruption_budget_changed import DisruptionBudgetChanged
+from slackwater.migration.domain.disruption_budgets import budgets_of
+from slackwater.migration.usecases.budgets_read import BudgetsRead, seen_budget
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+APP = {"matchLabels": {"app": "web"}}
+
+
+def budget(name: str, selector: dict[str, Any] | None = None, **more: Any) -> DisruptionBudgetChanged:
+    counts = {"expected": 7, "healthy": 7, "allowed": 7} | more
+    wanted = APP if selector is None else selector
+    return DisruptionBudgetChanged(namespace="shop", name=name, selector=wanted, changed_at=NOW, **counts)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "allowed"),
+    [
+        ({"min_available": "5"}, 2),
+        ({"min_available": "50%"}, 3),  # 3.5 pods are needed: rounded up to 4
+        ({"max_unavailable": "1"}, 1),
+        ({"max_unavailable": "30%"}, 3),  # 2.1 may be away: rounded up to 3
+        ({"max_unavailable": "30%", "healthy": 5}, 1),
+        ({"max_unavailable": "100%", "allowed": 2}, 2),  # the API server counts what has begun
+        ({"min_available": "0", "healthy": 0}, 0),
+        ({"min_available": "half"}, 7),  # what cannot be read is left to the API server
+        ({"min_available": "half", "allowed": 1}, 1),
+    ],
+)
+def test_counts_and_percents_are_rounded_as_by_the_api_server(bounds: dict[str, Any], allowed: int) -> None:
+    assert seen_budget(budget("web", **bounds)).budget.allowed == allowed
+
+
+def test_a_budget_holds_for_the_pods_that_it_selects_until_it_is_gone() -> None:
+    read = BudgetsRead()
+    some = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "api"]}]}
+    for each in (budget("web"), budget("all", {}), budget("some", some), budget("broken", {"matchLabels": 3})):
+        read.receive(each)
+    labels = {"app": "api"}
+    assert budgets_of(read.by_namespace, "shop", labels) == ("shop/all", "shop/broken", "shop/some")
+    assert budgets_of(read.by_namespace, "other", labels) == ()
+    read.receive(budget("all", {}, gone=True))
+    assert budgets_of(read.by_namespace, "shop", {}) == ("shop/broken",)
+
+
+async def test_a_move_waits_for_its_disruption_budget_and_says_so() -> None:
+    scene = MoveScene()
+    async with scene.served(maxMigratingPerWorkload=2, maxUnavailablePerWorkload=2) as client:
+        for uid, node in (("web-0", "n0"), ("web-1", "n0"), ("web-2", "n1")):
+            scene.nodes[node].pods[uid].labels["app"] = "web"
+        await scene.publish(budget("web", min_available="2", expected=3, healthy=3, allowed=1))
+        for name, pod in (("first", "web-0"), ("second", "web-1")):
+            made = await client.put(f"/v1/podmigrationjobs/{name}", json=move(name, pod))
+            assert made.status_code == 201, made.text
+        await scene.turn(3)
+        shown = (await client.get("/v1/podmigrationjobs/second")).json()["status"]
+        assert shown["heldBy"] | {"since": ""} == {
+            "filter": "disruption_budget", "scope": "shop/web", "count": 1, "limit": 1, "since": "",
+        }  # fmt: skip
+        admitted = next(each for each in shown["conditions"] if each["type"] == "Admitted")
+        assert admitted["message"] == "held by disruption_budget of shop/web: 1 of 1"
+        await scene.publish(budget("web", min_available="2", expected=3, healthy=3, allowed=1, gone=True))
+        await scene.turn(9)
+        assert (await client.get("/v1/podmigrationjobs/second")).json()["status"]["outcome"] == "moved"
+    records = [each.record for each in scene.published("decision.recorded") if each.record.kind == "migration"]
+    assert any(each.value == "disruption_budget" for record in records for each in record.inputs)
+    for record in records:
+        module, _, name = record.replay.function.partition(":")
+        assert getattr(import_module(module), name)(**record.replay.arguments) == record.result, record

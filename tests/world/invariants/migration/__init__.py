@@ -1,0 +1,1 @@
+"""What holds for moves: their ledger, their evictions, their limits and their ends."""

@@ -1,0 +1,223 @@
+"""Wrong versions of migration and the descheduler: each is found in a world of moves."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.world.mutants.mutant import Mutant
+from tests.world.mutants.plant import Edit
+
+LIFE, IN_TIME, RESERVED = "jobs follow their life", "jobs end in time", "reservations have live jobs"
+LIMITS, NAMED = "moves are within limits", "waiting jobs name their filter"
+PODS, BECAME = "pods end by their moves", "jobs say what became of pods"
+LEAVE, BUDGETS, WITHDRAWN = "moves have leave", "budgets of pools hold", "withdrawn jobs evict nothing"
+PROFILES, REST, REPEATED = "proposals keep to profiles", "moves end with constant load", "records can be repeated"
+_mutant = partial(Mutant, moves=True, size=(2, 120.0))
+MOVES = (
+    _mutant(
+        "limit counted without live migrations",
+        "a round counts the jobs that it admits, and none that is under way",
+        (
+            Edit(
+                "migration.domain.arbitration_round:snapshot_of",
+                "active=[_active(stored, names) for stored in live if stored.job.step is not MigrationStep.WAITING]",
+                "active=[]",
+            ),
+        ),
+        (LIMITS, LIFE, NAMED),
+        seed=1,
+    ),
+    _mutant(
+        "reservation kept after the end",
+        "the room of a move is kept until the next round, when there may be none",
+        (
+            Edit(
+                "migration.domain.migration_round:_released",
+                "if not stored.job or ledger.jobs[stored.job].is_live",
+                "if True",
+            ),
+        ),
+        (RESERVED,),
+        seed=1,
+    ),
+    _mutant(
+        "generation of the ledger not checked",
+        "a replica that was replaced writes its round over that of the new owner",
+        (
+            Edit(
+                "migration.adapters.migration_rows:KeyedMigrationStore.commit",
+                "state = replace(after.state, generation=before.state.generation + 1)",
+                "now = (await self.load()).state.generation\n    state = replace(after.state, generation=now + 1)",
+            ),
+            Edit(
+                "migration.adapters.migration_rows:KeyedMigrationStore.commit",
+                "replace(state, before.state.generation)",
+                "replace(state, now)",
+            ),
+        ),
+        (LIFE, PODS, RESERVED, LIMITS, BECAME, LEAVE),
+        faults=("freeze@migration|cut@migration|cut answers@migration|commit answers lost",),
+    ),
+    _mutant(
+        "eviction asked for again under a new id",
+        "what the agent has not answered yet is declared once more as another eviction",
+        (
+            Edit(
+                "migration.domain.eviction_documents:asked_again",
+                "    if stored.job.step is not MigrationStep.EVICTING or said is None:\n        return stored\n",
+                "    if stored.job.step is not MigrationStep.EVICTING:\n        return stored\n"
+                "    if said is None:\n        return replace(stored, attempt=stored.attempt + 1)\n",
+            ),
+        ),
+        (PODS,),
+        seed=1,
+    ),
+    _mutant(
+        "leave not asked",
+        "a move begins without the leave of its pool",
+        (
+            Edit(
+                "migration.domain.migration_round:_started",
+                "if stored.job.dry_run or stored.leave.is_usable(now_s):",
+                "if True:",
+            ),
+        ),
+        (LEAVE, BUDGETS),
+        seed=1,
+    ),
+    _mutant(
+        "any leave will do",
+        "an answer that grants the leave of some jobs is taken for that of all",
+        (Edit("migration.domain.eviction_leave:with_answer", "if stored.job.id in said.granted:", "if True:"),),
+        (LEAVE, BUDGETS),
+        seed=2,
+    ),
+    _mutant(
+        "rest of a moved workload forgotten",
+        "a cycle does not keep what it has proposed",
+        (
+            Edit(
+                "descheduler.usecases.run_cycles:RunCycles._propose",
+                "await unit.add_moves(_moves(profile, plan, now_s))",
+                "pass",
+            ),
+        ),
+        (PROFILES, REST),
+        seed=5,
+    ),
+    _mutant(
+        "loop detector off",
+        "a workload is moved however often it was moved before",
+        (
+            Edit(
+                "descheduling.move_history:stay_reason",
+                "if len(times) >= rules.loop_moves * max(replicas, 1):",
+                "if False:",
+            ),
+        ),
+        (PROFILES, REST),
+    ),
+    _mutant(
+        "abort forgotten after a restart",
+        "a replica knows of deleted documents only what it has seen itself",
+        (
+            Edit(
+                "migration.usecases.asked_documents:AskedDocuments.now",
+                "and name in found.gone}",
+                "and name in found.gone and any(key[0] == name for key in before)}",
+            ),
+            Edit(
+                "migration.usecases.asked_documents:AskedDocuments.now",
+                "now_s = self._clock.now().timestamp()",
+                "now_s = self._clock.now().timestamp()\n    before = dict(self._first_s)",
+            ),
+        ),
+        (WITHDRAWN,),
+        faults=("crash@migration|stop@migration",),
+    ),
+    _mutant(
+        "ttl counted from the submission",
+        "the time of a job runs while it waits to be admitted",
+        (
+            Edit(
+                "podmigration.jobs:MigrationJob.deadline_s",
+                "else self.admitted_s + self.ttl_s",
+                "else self.submitted_s + self.ttl_s",
+            ),
+        ),
+        (IN_TIME,),
+        seed=1,
+    ),
+    _mutant(
+        "withdrawal confirmed too early",
+        "an eviction counts as withdrawn as soon as the agent holds the document, also if it has begun",
+        (
+            Edit(
+                "migration.domain.move_views:eviction_answer",
+                "if generation >= stored.withdrawn_generation and waited and runs",
+                "if generation >= stored.withdrawn_generation",
+            ),
+        ),
+        (BECAME,),
+    ),
+    _mutant(
+        "one pod stands in for two",
+        "two moves of a workload take the same new pod for their replacement",
+        (
+            Edit(
+                "migration.domain.move_views:candidates",
+                "is_free = claimed.get(uid, stored.job.id) == stored.job.id",
+                "is_free = True",
+            ),
+        ),
+        (BECAME,),
+    ),
+    _mutant(
+        "pod that took a reservation is free",
+        "a pod that a move has room for counts as the replacement of another move as well",
+        (
+            Edit(
+                "migration.domain.move_views:claimed_pods",
+                "        if kept.job in ledger.jobs\n",
+                "        if False\n",
+            ),
+        ),
+        (BECAME,),
+    ),
+    _mutant(
+        "no limit per cycle",
+        "a profile proposes what it finds",
+        (
+            Edit(
+                "descheduling.cycle:CycleCounts.refusal",
+                "if limit is not None and count >= limit",
+                "if False",
+            ),
+        ),
+        (PROFILES,),
+    ),
+    _mutant(
+        "dry runs evict",
+        "a job that was to be tried is carried out",
+        (Edit("podmigration.lifecycle:start", "if job.dry_run:", "if False:"),),
+        (PODS, LEAVE, REPEATED),
+    ),
+    _mutant(
+        "silence is an end",
+        "a pod whose node does not report it any more counts as gone, however old the report is",
+        (
+            Edit(
+                "migration.domain.move_views:old_pod",
+                "is_newer = seen.reported_s.get(node, 0.0) > stored.pod.reported_s",
+                "return OldPod.GONE",
+            ),
+            Edit(
+                "migration.domain.move_views:old_pod",
+                "return OldPod.RUNNING if pod.is_fresh else OldPod.UNKNOWN",
+                "return OldPod.RUNNING if pod.is_fresh else OldPod.GONE",
+            ),
+        ),
+        (BECAME,),
+        faults=("cut@machine|cut requests@machine|freeze@machine|crash@machine",),
+    ),
+)
