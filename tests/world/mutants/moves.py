@@ -116,6 +116,7 @@ MOVES = (
             ),
         ),
         (PROFILES, REST),
+        seed=5,
     ),
     _mutant(
         "abort forgotten after a restart",
@@ -146,7 +147,7 @@ MOVES = (
             ),
         ),
         (IN_TIME,),
-        seed=1,
+        seed=2,
     ),
     _mutant(
         "withdrawal confirmed too early",
@@ -159,6 +160,7 @@ MOVES = (
             ),
         ),
         (BECAME,),
+        seed=9,
     ),
     _mutant(
         "one pod stands in for two",
@@ -171,6 +173,7 @@ MOVES = (
             ),
         ),
         (BECAME,),
+        seed=2,
     ),
     _mutant(
         "pod that took a reservation is free",
@@ -195,12 +198,14 @@ MOVES = (
             ),
         ),
         (PROFILES,),
+        seed=1,
     ),
     _mutant(
         "dry runs evict",
         "a job that was to be tried is carried out",
         (Edit("podmigration.lifecycle:start", "if job.dry_run:", "if False:"),),
         (PODS, LEAVE, REPEATED),
+        seed=4,
     ),
     _mutant(
         "silence is an end",
