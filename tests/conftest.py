@@ -76,14 +76,11 @@ ALONE = "tests/kubernetes/test_helm_on_api_server.py"
 """A file of such a folder that has a control plane of its own."""
 BUSIEST_LAST = (
     "conformance/test_total_adaptors.py",
-    "unit/cli/test_backtest_verb.py",
-    "unit/simulation/test_assess_verb.py",
     "unit/world/test_planted_violation.py",
     "unit/world/test_world_seeds.py",
     "unit/world/test_agent_histories.py",
     "unit/world/test_world_mutants.py",
     "unit/world/test_hundred_seeds.py",
-    "unit/peaks/test_model_properties.py",
     "contract/test_hostile_requests.py",
 )
 """Those that compute for more than ten seconds: they come first in the lane that begins at the end."""

@@ -433,7 +433,7 @@ class TreeRounds:
             deadline_s=self._now_s + victim.grace_s if started else self._now_s,
             for_quota="" if claim is None else claim.quota,
             for_claim="" if claim is None else claim.id,
-            used=dict(self._state.now.of(victim.quota)),
+            used={resource: held for resource, held in self._state.now.of(victim.quota).items() if held},
             runtime=self._state.runtime[victim.quota],
             needed=needed,
         )

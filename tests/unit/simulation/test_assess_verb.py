@@ -34,7 +34,7 @@ SMALL = ("--format", "csv", "--vms-per-node", "3", "--model", "max", "--model", 
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_trace(tmp_path_factory.mktemp("assess") / "usage.csv", hours=60)
+    return write_trace(tmp_path_factory.mktemp("assess") / "usage.csv", hours=80)
 
 
 @pytest.fixture(scope="module")
