@@ -72,6 +72,8 @@ class History(World):
             except Violation as violation:
                 self.failed_step = self.failed_step or step.n
                 self.loop.fail(f"{invariant.NAME}: {violation}", violation)
+            except Exception as error:  # noqa: BLE001 - else what made the step would take it for its own failure
+                self.loop.fail(f"{invariant.NAME} fails itself: {error!r}", error)
 
         for kind in invariant.KINDS:
             self.trace.listen(kind, check)

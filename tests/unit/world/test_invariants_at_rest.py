@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.world.invariants import Violation
-from tests.world.invariants.core.at_rest import NothingChanges, Swings, amount_in
+from tests.world.invariants.core.at_rest import NothingChanges, Swings, TurnTimes, amount_in
 from tests.world.invariants.core.logs import NoDefectIsLogged
 from tests.world.machine.disk import Disk
 from tests.world.plan import Plan
@@ -43,8 +43,10 @@ def turning(quiet_seconds: float) -> NothingChanges:
 
 
 def test_a_limit_that_goes_up_and_down_at_rest_is_found() -> None:
+    invariant = turning(150.0)
+    invariant.on_step(turn(2))  # up to no limit, which counts with the way back
     with pytest.raises(Violation, match="turned 2 times"):
-        turning(150.0).on_step(turn(2))
+        invariant.on_step(turn(3))
 
 
 def test_a_plan_that_had_no_time_to_settle_is_not_held_to_rest() -> None:
@@ -75,8 +77,32 @@ def turns_of(*values: float) -> int:
 def test_a_swing_that_shrinks_comes_to_rest_and_one_that_does_not_is_counted() -> None:
     assert turns_of(5890, 4000, 1926, 3907, 1893, 2892, 1900, 2400, 1900) == 2, "the first up and down have none before"
     assert turns_of(5890, 1926, 5890, 1926, 5890, 1926) == 4
-    assert turns_of(math.inf, 1000, math.inf, 1000, math.inf) == 3
+    assert turns_of(math.inf, 1000, math.inf, 1000, math.inf, 1000) == 2
     assert turns_of(1, 2, 2, 3, 3, 4) == 0
+
+
+def test_a_swing_that_gets_rarer_is_told_from_one_that_keeps_its_pace() -> None:
+    def last_of(*times: float) -> bool:
+        turns = TurnTimes()
+        return [turns.gets_rarer(at, 100.0 * (number % 2)) for number, at in enumerate((0.0, *times))][-1]
+
+    assert last_of(361, 431, 446, 576, 591)
+    assert not last_of(361, 431, 446, 501, 516)
+    assert not last_of(361, 431, 446, 576), "the first of two"
+
+
+def test_only_memory_limits_may_turn_ever_more_rarely() -> None:
+    def turn_at_rest(path: str) -> None:
+        invariant = NothingChanges(SimpleNamespace(plan=Plan(1, quiet_seconds=1000.0)))  # type: ignore[arg-type]
+        for number, at in enumerate((361.0, 431.0, 446.0, 576.0, 591.0, 841.0)):
+            if number == 3:
+                invariant.on_step(Step(1, at, "", Kind.PHASE, "rest"))
+            before, after = ("9000", "4000") if number % 2 == 0 else ("4000", "9000")
+            invariant.on_step(Step(1, at, "", Kind.KNOB_WRITTEN, path, detail={"before": before, "after": after}))
+
+    turn_at_rest("node-00:/a/memory.high")
+    with pytest.raises(Violation, match=r"cpu.max turned 2 times"):
+        turn_at_rest("node-00:/a/cpu.max")
 
 
 def test_a_logged_error_is_found_unless_a_fault_explains_it() -> None:

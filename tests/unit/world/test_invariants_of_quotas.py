@@ -13,6 +13,7 @@ from tests.world import swarm
 from tests.world.changes import Confirmed
 from tests.world.claimers import LOOK, RELEASE, SUBMIT, Answer, Ask
 from tests.world.invariants import Invariant, Violation, invariants_of
+from tests.world.invariants.quota.at_rest import QuotasAreSettledAtRest
 from tests.world.invariants.quota.claim_commits import ClaimChange, ClaimCommit
 from tests.world.invariants.quota.claims import ClaimsAreFoundOnce, QuotasInUseStay
 from tests.world.invariants.quota.node_bounds import NodeEvents
@@ -22,7 +23,7 @@ from tests.world.invariants.quota.plans import (
     ReclaimsTakeWhatIsNeeded,
     UsesAreWithinLimits,
 )
-from tests.world.invariants.quota.pools import PlansKnowThePools
+from tests.world.invariants.quota.pools import KNOWN_SECONDS, USAGE, PlansKnowThePools
 from tests.world.plan import QUOTA, Plan, PlannedChange
 from tests.world.quota_habits import MOVES, SHARES
 from tests.world.settling import has_settled
@@ -32,8 +33,19 @@ from tests.world.trace import Kind, Step
 from slackwater.cluster.fold import ClusterFold
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.reclaim_answered import ReclaimAnswered
+from slackwater.events.reclaim_requested import ReclaimRequested, WantedReclaim
 from slackwater.fairshare.arbitration_plan import QuotaSnapshot
-from slackwater.fairshare.claims import ClaimState, QuotaClaim, ReclaimOrder, ReclaimReason, admit, end, order_reclaim
+from slackwater.fairshare.claims import (
+    ClaimState,
+    QuotaClaim,
+    ReclaimOrder,
+    ReclaimReason,
+    admit,
+    end,
+    order_reclaim,
+    start,
+)
 from slackwater.fairshare.queue_order import QueuePolicy
 from slackwater.fairshare.tree import Quota
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -246,6 +258,48 @@ def test_a_replica_that_does_not_know_what_was_published_is_found_at_rest() -> N
     places["quota-1"] = replica_with(4)
     with pytest.raises(Violation, match="quota-1 takes the pools to have"):
         PlansKnowThePools(world).at_rest()
+
+
+def test_a_claim_that_the_pool_refuses_to_evict_may_stay_at_rest() -> None:
+    started = start(admitted(queued("a")), 6.0)
+    world: Any = SimpleNamespace(
+        plan=Plan(1, settings={QUOTA: {"reclaim_delay_seconds": 0.0}}, claimers=1),
+        wall_seconds=lambda: 1e6,
+        loop=SimpleNamespace(time=lambda: 100.0),
+    )
+    trees = SimpleNamespace(policies=lambda tree: {})
+
+    def check(*, refused: str, at: float) -> None:
+        invariant = QuotasAreSettledAtRest(world)
+        wanted = [WantedReclaim(claim=refused, order=refused, evictions={"p": 1})]
+        request = ReclaimRequested(id="r", tree="default", wanted=wanted, valid_seconds=30.0, requested_at=EPOCH)
+        answer = ReclaimAnswered(
+            id="r", tree="default", granted=[], because="used up", valid_until=EPOCH, answered_at=EPOCH
+        )
+        for payload in (request, answer):
+            subject = f"sw.v1.{payload.TYPE}.1.default"
+            invariant.on_step(Step(1, at, "", Kind.STORED, subject, decoded=[payload]))
+        invariant._check_due("", trees, [TEAM], [started], {"cpu": 0})
+
+    check(refused="a", at=90.0)
+    for name, at in (("b", 90.0), ("a", 10.0)):  # of another claim, and too long ago
+        with pytest.raises(Violation, match="a is due to be reclaimed: pool_shrunk"):
+            check(refused=name, at=at)
+
+
+def test_a_replica_may_not_know_pods_of_the_system_whose_reports_the_broker_has_lost() -> None:
+    usage = SimpleNamespace(last_sequence=3)
+    world: Any = SimpleNamespace(plan=Plan(1, claimers=1), broker=SimpleNamespace(jetstreams={USAGE: usage}))
+    invariant = PlansKnowThePools(world)
+    invariant._system = {"n": {"batch-cpu": 100}, "other": {}}
+    invariant._note_usage_end(3)
+    assert invariant._unknown(10.0) == {}
+    usage.last_sequence = 0
+    assert invariant._unknown(20.0) == {"batch-cpu": 100}
+    amounts, _ = invariant._unreported["n"]
+    invariant._unreported["n"] = amounts, 30.0
+    assert invariant._unknown(30.0 + KNOWN_SECONDS) == {}
+    assert invariant._unknown(29.0 + KNOWN_SECONDS) == {"batch-cpu": 100}
 
 
 def described(cores: int) -> NodeDescribed:

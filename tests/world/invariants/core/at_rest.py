@@ -20,6 +20,10 @@ SHRINKS = 0.7
 """Damping halves the rises of limits; a swing that shrinks to this much or less each time ends soon."""
 KEPT = 3
 """Extremes that the next two turns are compared with."""
+RARER = 1.5
+"""Each relapse doubles the cool-down before memory limits rise again (concepts/waterlines.md), to which the time of the
+way down comes: a swing that takes so many times as long each time ends soon."""
+MEMORY_LIMITS = ("memory.high", "memory.limit_in_bytes")
 MOST_WAITING = 20
 """Messages that may be on their way at any moment of an idle fleet."""
 
@@ -76,9 +80,30 @@ class Swings:
         return own > SHRINKS * former
 
 
+@dataclass(slots=True)
+class TurnTimes:
+    """When a file's value began to go the other way, its first change included."""
+
+    value: float | None = None
+    rises: bool | None = None
+    times: tuple[float, ...] = ()
+
+    def gets_rarer(self, at: float, value: float) -> bool:
+        """Adds a value. Returns whether it turns, and RARER times as long after the last turn this way as that came
+        after the one before."""
+        before, self.value = self.value, value
+        if before is None or value == before or (value > before) is self.rises:
+            return False
+        self.rises, self.times = value > before, (*self.times[-4:], at)
+        if len(self.times) < 5:
+            return False
+        oldest, _, last, _, _ = self.times
+        return at - last >= RARER * (last - oldest)
+
+
 class NothingChanges(Invariant):
     """With constant load no limit goes up and down: at rest a file's value turns at most MOST_TURNS times, not counting
-    turns of a swing that gets smaller."""
+    turns of a swing that gets smaller, or of memory limits that are tried ever more rarely."""
 
     NAME = "nothing changes at rest"
     KINDS: ClassVar = (Kind.PHASE, Kind.KNOB_WRITTEN)
@@ -87,6 +112,7 @@ class NothingChanges(Invariant):
         super().__init__(world)
         self._rests = False
         self._swings: dict[str, Swings] = {}
+        self._times: dict[str, TurnTimes] = {}
         self._turns: Counter[str] = Counter()
 
     def on_step(self, step: Step) -> None:
@@ -94,8 +120,11 @@ class NothingChanges(Invariant):
             self._rests = step.subject == REST and has_settled(self.world.plan)
             return
         swings = self._swings.setdefault(step.subject, Swings())
-        turns = [swings.turns(amount_in(str(step.detail[text]))) for text in ("before", "after")]
-        if self._rests and turns[-1]:
+        times = self._times.setdefault(step.subject, TurnTimes())
+        amounts = [amount_in(str(step.detail[text])) for text in ("before", "after")]
+        turns = [swings.turns(amount) for amount in amounts]
+        is_rarer = [times.gets_rarer(step.at, amount) for amount in amounts][-1]
+        if self._rests and turns[-1] and not (is_rarer and step.subject.endswith(MEMORY_LIMITS)):
             self._turns[step.subject] += 1
             if self._turns[step.subject] > MOST_TURNS:
                 raise Violation(f"{step.subject} turned {self._turns[step.subject]} times with constant load")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
+from tests.world.invariants.payloads import payload_of
 from tests.world.invariants.quota.claim_commits import TreeBooks, claim_commit_of, path_of
 from tests.world.plan import QUOTA, replicas
 from tests.world.settling import has_settled
@@ -17,6 +18,8 @@ from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.reclaim_answered import ReclaimAnswered
+from slackwater.events.reclaim_requested import ReclaimRequested
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.fairshare.arbitration import arbitrate
 from slackwater.fairshare.arbitration_plan import QuotaSnapshot
@@ -25,10 +28,13 @@ from slackwater.fairshare.claims import ENDED, HOLDING, ClaimState, QuotaClaim
 from slackwater.fairshare.debts import QuotaAccounts, accounts
 from slackwater.fairshare.queue_order import in_order
 from slackwater.fairshare.tree import BrokenTree, children_of, top_down
+from slackwater.quota.domain.ledger_records import tree_key
 from slackwater.quota.settings import QuotaSettings
 
 DUE_SECONDS = 20.0
 """What could have been decided so long ago is late: several rounds, a grace and a look of the client at its claim."""
+ASKED_AGAIN_SECONDS = 50.0
+"""A refusal to evict that is older says nothing: the tree asks again after half a minute."""
 ARRIVED_SECONDS = 5.0
 """Every replica has received what was published so long ago."""
 _OF_POOLS = tuple(
@@ -40,7 +46,8 @@ _OF_POOLS = tuple(
 class QuotasAreSettledAtRest(Invariant):
     """At rest all replicas follow the stored quotas, which form trees, and know the same pools. No claim waits that
     could be admitted or have others reclaimed for it DUE_SECONDS ago, none whose quota may take it within its min
-    waits at all, and no claim is asked to end without doing so. At each level lent = borrowed."""
+    waits at all, and no claim is asked to end without doing so. At each level lent = borrowed. A claim that has started
+    and whose eviction the Autonomies of its pools have just refused keeps what it holds, and others wait for that."""
 
     NAME = "quotas are settled at rest"
     KINDS: ClassVar = (Kind.COMMITTED, Kind.STORED)
@@ -51,14 +58,30 @@ class QuotasAreSettledAtRest(Invariant):
         self._changed_at = 0.0
         """When an event about a pool or a commit about claims came last."""
         self._pools_at = 0.0
+        self._wanted: dict[str, frozenset[str]] = {}
+        """By request, the claims whose eviction is asked for."""
+        self._refused: dict[str, tuple[float, frozenset[str]]] = {}
+        """By tree, when claims were last refused their eviction, and which."""
 
     def on_step(self, step: Step) -> None:
         if step.kind is Kind.STORED:
             if step.subject.startswith(_OF_POOLS) and step.process != "fleet":
                 self._changed_at = self._pools_at = step.at
+            self._note_leave(step)
         elif (commit := claim_commit_of(step)) is not None:
             self._books.apply(commit)
             self._changed_at = step.at if commit.claims else self._changed_at
+
+    def _note_leave(self, step: Step) -> None:
+        if (request := payload_of(step, ReclaimRequested)) is not None:
+            self._wanted[request.id] = frozenset(each.claim for each in request.wanted)
+        elif (answer := payload_of(step, ReclaimAnswered)) is not None:
+            wanted = self._wanted.pop(answer.id, frozenset())
+            self._refused[answer.tree] = step.at, wanted.difference(answer.granted) if answer.because else frozenset()
+
+    def _refused_in(self, tree: str) -> frozenset[str]:
+        at, claims = self._refused.get(tree_key(tree), (0.0, frozenset[str]()))
+        return claims if self.world.loop.time() - at <= ASKED_AGAIN_SECONDS else frozenset()
 
     def at_rest(self) -> None:
         if not self.world.plan.claimers or not has_settled(self.world.plan):
@@ -109,7 +132,11 @@ class QuotasAreSettledAtRest(Invariant):
         settings = QuotaSettings(**self.world.plan.settings.get(QUOTA, {})).arbitration()
         now_s = self.world.wall_seconds() - DUE_SECONDS
         since = dict.fromkeys((quota.name for quota in quotas), now_s)
-        snapshot = QuotaSnapshot(quotas, {tree: total}, claims, settings, trees.policies(tree), since)
+        refused = self._refused_in(tree)
+        granted = {claim.id for claim in claims} - refused if refused else None
+        snapshot = QuotaSnapshot(
+            quotas, {tree: total}, claims, settings, trees.policies(tree), since, granted=granted, refused=refused
+        )
         plan = arbitrate(snapshot, now_s)
         if plan.admissions:
             raise Violation(f"{plan.admissions[0].claim} waits and fits; {len(plan.admissions)} in all")
@@ -118,15 +145,18 @@ class QuotasAreSettledAtRest(Invariant):
             raise Violation(f"{asked[0]} was asked to end long ago and still holds; {len(asked)} in all")
         if plan.reclaims:
             raise Violation(f"{plan.reclaims[0].victim} is due to be reclaimed: {plan.reclaims[0].reason}")
-        self._check_mins({quota.name: quota for quota in quotas}, claims, total)
+        held = {reclaim.for_claim for reclaim in plan.ungranted}
+        self._check_mins({quota.name: quota for quota in quotas}, claims, total, held)
 
-    def _check_mins(self, quotas: Mapping[str, Any], claims: list[QuotaClaim], total: Mapping[str, int]) -> None:
+    def _check_mins(
+        self, quotas: Mapping[str, Any], claims: list[QuotaClaim], total: Mapping[str, int], held: Collection[str]
+    ) -> None:
         """Counted by hand: where the mins of the first level fit into the pool, each is worth what it says."""
         parents = {name: quota.parent for name, quota in quotas.items()}
         heads = {queue[0].id for queue in _queues(claims, self._aging_s()).values()}
         roots = [quota for quota in quotas.values() if quota.parent not in quotas]
         for claim in claims:
-            if claim.id not in heads or claim.non_preemptible or claim.quota not in quotas:
+            if claim.id not in heads or claim.id in held or claim.non_preemptible or claim.quota not in quotas:
                 continue
             if all(self._is_promised(key, amount, claim, quotas, parents, roots, claims, total)
                    for key, amount in claim.request.items()):  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -38,6 +39,7 @@ WATCHED: tuple[type[Payload], ...] = (
 )
 KNOWN_SECONDS = 60.0
 """A replica that is frozen, or cut off from the broker, decides so long on what it knew before."""
+USAGE = UsageReported.STREAM
 
 
 class PlansKnowThePools(Invariant):
@@ -45,8 +47,9 @@ class PlansKnowThePools(Invariant):
     that was published of them within KNOWN_SECONDS, less what pods of the system request: a replica that has just
     started does not take what it has not read yet for an empty pool. Ledgers are checked on scripted nodes, on which
     nothing of the system runs. Where the broker has lost events, or the clock of the replica has been wrong, readers
-    know different things of each node: then the sum is between those of the least and of the most of each. At rest,
-    where these stay as they are, each replica knows what was published."""
+    know different things of each node: then the sum is between those of the least and of the most of each. Reports are
+    in the memory of the broker: once it has lost them, a replica that starts does not know what pods of the system run
+    on a node before its next report. At rest, where these stay as they are, each replica knows what was published."""
 
     NAME = "plans know the pools"
     KINDS: ClassVar = (Kind.STORED, Kind.COMMITTED)
@@ -57,6 +60,9 @@ class PlansKnowThePools(Invariant):
         self._events = NodeEvents()
         self._pods = RunningPods(0.0)
         self._system: dict[str, Amounts] = {}
+        self._usage_end = 0
+        self._unreported: dict[str, tuple[Amounts, float]] = {}
+        """By node, what its pods of the system request whose reports are lost, and when the next report came."""
         self._totals: list[tuple[float, Amounts]] = [(0.0, {})]
         self._has_profile = any(change.kind == "QuotaProfile" for change in world.plan.changes)
 
@@ -66,6 +72,9 @@ class PlansKnowThePools(Invariant):
         if step.kind is Kind.STORED:
             if step.detail["stream"] == STREAM:
                 self._events.note_end(step.detail["sequence"] - 1)  # by every message: what is lost is stored over
+            elif step.detail["stream"] == USAGE:
+                self._note_usage_end(step.detail["sequence"] - 1)
+                self._usage_end += 1
             ledger = payload_of(step, QuotaAccounted)
             if ledger is None:
                 self._fold_event(step)
@@ -76,6 +85,9 @@ class PlansKnowThePools(Invariant):
 
     def _fold_event(self, step: Step) -> None:
         if (report := payload_of(step, UsageReported)) is not None:
+            if report.node in self._unreported:
+                amounts, until = self._unreported[report.node]
+                self._unreported[report.node] = amounts, min(until, step.at)
             self._pods.report(report.node, report.sampled_at.timestamp(), [use.pod for use in report.pods])
             system = system_amounts(self._pods.nodes[report.node].pods.values())
             if system != self._system.get(report.node, {}):
@@ -96,6 +108,12 @@ class PlansKnowThePools(Invariant):
                 self._fold.apply(event_of(found, source="world", time=datetime(2026, 1, 1, tzinfo=UTC)))
             self._note(step.at)
 
+    def _note_usage_end(self, sequence: int) -> None:
+        """The stream of reports ends with this number: a broker that has restarted begins again."""
+        if sequence < self._usage_end:
+            self._unreported = {node: (amounts, math.inf) for node, amounts in self._system.items() if amounts}
+        self._usage_end = sequence
+
     def _note(self, at: float) -> None:
         now = datetime.fromtimestamp(self.world.wall_seconds(), UTC)
         self._totals.append((at, totals_of(self._fold.view(now), (), self._system)[""].total))
@@ -106,7 +124,8 @@ class PlansKnowThePools(Invariant):
         first = len(self._totals) - len(later)
         recent = [amounts for _, amounts in self._totals[max(0, first - 1) :]]
         low: Amounts = {key: min(each.get(key, 0) for each in recent) for key in known}
-        high: Amounts = {key: max(each.get(key, 0) for each in recent) for key in known}
+        unknown = self._unknown(step.at)
+        high: Amounts = {key: max(each.get(key, 0) for each in recent) + unknown.get(key, 0) for key in known}
         if self._are_within(known, low, high):
             return
         if self._may_differ(step):
@@ -118,6 +137,12 @@ class PlansKnowThePools(Invariant):
             f"{step.process} takes the pools to have {known[key]} {key}; within {KNOWN_SECONDS:g} s they had "
             f"{low.get(key, 0)} to {high.get(key, 0)}"
         )
+
+    def _unknown(self, at: float) -> Amounts:
+        """What pods of the system request that a replica may not know of."""
+        stream = self.world.broker.jetstreams.get(USAGE)  # None: a broker that has restarted has not got it back yet
+        self._note_usage_end(0 if stream is None else stream.last_sequence)
+        return added(*(amounts for amounts, until in self._unreported.values() if until > at - KNOWN_SECONDS))
 
     @staticmethod
     def _are_within(known: Mapping[str, int], low: Mapping[str, int], high: Mapping[str, int]) -> bool:
