@@ -105,6 +105,23 @@ def test_only_memory_limits_may_turn_ever_more_rarely() -> None:
         turn_at_rest("node-00:/a/cpu.max")
 
 
+def test_a_killer_that_is_on_without_a_limit_turns_once_on_its_way_back() -> None:
+    invariant = NothingChanges(SimpleNamespace(plan=Plan(1, quiet_seconds=1000.0)))  # type: ignore[arg-type]
+    texts = [f"oom_kill_disable {on}\nunder_oom 0\noom_kill 0" for on in (0, 1)]
+
+    def write(number: int) -> None:
+        invariant.on_step(
+            step(Kind.KNOB_WRITTEN, "a/memory.oom_control", before=texts[number % 2], after=texts[1 - number % 2])
+        )
+
+    write(0)
+    invariant.on_step(step(Kind.PHASE, "rest"))
+    for number in range(1, 4):
+        write(number)
+    with pytest.raises(Violation, match="oom_control turned 2 times"):
+        write(4)
+
+
 def test_a_logged_error_is_found_unless_a_fault_explains_it() -> None:
     disk = Disk()
     world: Any = SimpleNamespace(stations={AGENT: SimpleNamespace(disk=disk)})

@@ -28,7 +28,7 @@ QUOTAS = (
             ),
         ),
         (PLANS, LIMITS, CLAIMS),
-        seed=1,
+        seed=2,
     ),
     _mutant(
         "release counted twice",
@@ -93,7 +93,7 @@ QUOTAS = (
             ),
         ),
         (CLAIMS,),
-        seed=1,
+        seed=2,
     ),
     _mutant(
         "pool without an end",
@@ -147,7 +147,7 @@ QUOTAS = (
         (POOLS,),
         mended="a2033dd7",
         faults=("crash@quota|stop@quota",),
-        seed=7,
+        seed=2,
     ),
     _mutant(
         "node that is back stays deleted",
@@ -162,7 +162,7 @@ QUOTAS = (
         (POOLS,),
         mended="6ffaa07d",
         faults=("crash@quota|stop@quota",),
-        seed=16,
+        seed=18,
     ),
     _mutant(
         "claims of unread trees do not count",

@@ -37,9 +37,18 @@ class RunningPod:
     first_seen_s: float
 
 
+@record(frozen=True, slots=True)
+class ReportOrder:
+    """The place of a report among those of its node: from 1 in each boot of its agent. The times that an agent says do
+    not order them, because its clock may have been ahead."""
+
+    boot_epoch: str
+    sequence: int
+
+
 @dataclass(slots=True)
 class _NodePods:
-    sampled_s: float
+    order: ReportOrder
     pods: Mapping[str, RunningPod]
 
 
@@ -52,14 +61,18 @@ class RunningPods:
     last_seen_s: dict[str, float] = field(default_factory=dict)
     """By key, the sample that showed a pod of it last."""
 
-    def report(self, node: str, sampled_s: float, reported: Iterable[Pod]) -> None:
-        """Replace what runs on a node. An older report changes nothing."""
+    def report(self, node: str, order: ReportOrder, sampled_s: float, reported: Iterable[Pod]) -> None:
+        """Replace what runs on a node. A report that is older within its boot changes nothing; boots come in order."""
         before = self.nodes.get(node)
-        if before is not None and sampled_s <= before.sampled_s:
+        if (
+            before is not None
+            and order.boot_epoch == before.order.boot_epoch
+            and order.sequence <= before.order.sequence
+        ):
             return
         known = {} if before is None else before.pods
         pods = {pod.uid: known.get(pod.uid) or _running(node, pod, sampled_s) for pod in reported}
-        self.nodes[node] = _NodePods(sampled_s, pods)
+        self.nodes[node] = _NodePods(order, pods)
         for pod in pods.values():
             self.last_seen_s[pod.key] = max(sampled_s, self.last_seen_s.get(pod.key, sampled_s))
 

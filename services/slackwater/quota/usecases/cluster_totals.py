@@ -24,7 +24,7 @@ from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.model.time import Clock
 from slackwater.quota.domain.pool_totals import NodeKept, TreeTotals, totals_of, tree_nodes
-from slackwater.quota.domain.running_pods import RunningPods, system_amounts
+from slackwater.quota.domain.running_pods import ReportOrder, RunningPods, system_amounts
 
 FRESH_SECONDS: Final = 1.0
 """For so long totals hold if no event comes: cordons lapse and reservations expire by time alone."""
@@ -125,7 +125,9 @@ class ClusterTotals:
         return {node: columns.pools[columns.pool[row]] for node, row in rows.items() if columns.pool[row] >= 0}
 
     def _report(self, report: UsageReported) -> None:
-        self.pods.report(report.node, report.sampled_at.timestamp(), [use.pod for use in report.pods])
+        order = ReportOrder(report.boot_epoch, report.sequence)
+        seen = min(report.sampled_at, self._clock.now())  # an agent's clock may be ahead
+        self.pods.report(report.node, order, seen.timestamp(), [use.pod for use in report.pods])
         running = self.pods.nodes.get(report.node)
         found = system_amounts(running.pods.values()) if running is not None else {}
         if found != self._system.get(report.node, {}):

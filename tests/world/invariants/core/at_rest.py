@@ -24,6 +24,7 @@ RARER = 1.5
 """Each relapse doubles the cool-down before memory limits rise again (concepts/waterlines.md), to which the time of the
 way down comes: a swing that takes so many times as long each time ends soon."""
 MEMORY_LIMITS = ("memory.high", "memory.limit_in_bytes")
+OOM_CONTROL = "memory.oom_control"
 MOST_WAITING = 20
 """Messages that may be on their way at any moment of an idle fleet."""
 
@@ -80,6 +81,12 @@ class Swings:
         return own > SHRINKS * former
 
 
+def _limit_in(path: str, text: str) -> float:
+    """The amount in a file's text. The killer is off exactly while a memory limit is in force: on is no limit."""
+    amount = amount_in(text)
+    return math.inf if path.endswith(OOM_CONTROL) and amount == 0 else amount
+
+
 @dataclass(slots=True)
 class TurnTimes:
     """When a file's value began to go the other way, its first change included."""
@@ -121,7 +128,7 @@ class NothingChanges(Invariant):
             return
         swings = self._swings.setdefault(step.subject, Swings())
         times = self._times.setdefault(step.subject, TurnTimes())
-        amounts = [amount_in(str(step.detail[text])) for text in ("before", "after")]
+        amounts = [_limit_in(step.subject, str(step.detail[text])) for text in ("before", "after")]
         turns = [swings.turns(amount) for amount in amounts]
         is_rarer = [times.gets_rarer(step.at, amount) for amount in amounts][-1]
         if self._rests and turns[-1] and not (is_rarer and step.subject.endswith(MEMORY_LIMITS)):

@@ -28,7 +28,7 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.fairshare.tree import Amounts, added
 from slackwater.quota.domain.ledger_records import tree_key
 from slackwater.quota.domain.pool_totals import totals_of
-from slackwater.quota.domain.running_pods import RunningPods, system_amounts
+from slackwater.quota.domain.running_pods import ReportOrder, RunningPods, system_amounts
 
 WATCHED: tuple[type[Payload], ...] = (
     NodeDescribed,
@@ -88,7 +88,8 @@ class PlansKnowThePools(Invariant):
             if report.node in self._unreported:
                 amounts, until = self._unreported[report.node]
                 self._unreported[report.node] = amounts, min(until, step.at)
-            self._pods.report(report.node, report.sampled_at.timestamp(), [use.pod for use in report.pods])
+            order = ReportOrder(report.boot_epoch, report.sequence)
+            self._pods.report(report.node, order, report.sampled_at.timestamp(), [use.pod for use in report.pods])
             system = system_amounts(self._pods.nodes[report.node].pods.values())
             if system != self._system.get(report.node, {}):
                 self._system[report.node] = system
