@@ -28,7 +28,7 @@ MANY_PODS, MANY_LABELS = 5_000, 10_000
 CORES_OF_NO_MACHINE, MEMORY_OF_NO_MACHINE = 10**12, 2**60
 OTHER = "somewhere-else"
 _IDENTIFIERS = frozenset({"node", "uid", "pod_uid", "name", "namespace", "workload", "boot_epoch", "writer", "kernel"})
-_FREE_FORM = frozenset({"arguments", "fields", "inputs", "metadata", "rules", "spec"})
+_FREE_FORM = frozenset({"arguments", "fields", "inputs", "metadata", "rules", "selector", "spec"})
 """Fields of an event that accept JSON or text of any shape."""
 _OF_ONE_MACHINE = frozenset({"node.described"})
 """Fields with the size of the machine. Services compare usage with it, not the decoder."""

@@ -81,7 +81,8 @@ QUIET_WITHOUT_FAULTS = {
     "slackwater_ensurance_reversals_total",  # by pool
     "slackwater_quota_decisions_total",  # by the kind of decision; no claim here
     *("slackwater_descheduler_cycles_total", "slackwater_descheduler_proposed_pods_total"),  # no profile
-    *("slackwater_descheduler_refused_pods_total", "slackwater_migration_steps_total"),
+    *("slackwater_descheduler_refused_pods_total", "slackwater_descheduler_measured_moves_total"),
+    "slackwater_migration_steps_total",
     "slackwater_migration_jobs_ended_total",  # no move
     *("slackwater_followed_resources", "slackwater_unusable_resources"),  # no kind of ours is served as declared
     *("slackwater_prediction_coverage_ratio", "slackwater_prediction_stated_violation_ratio"),

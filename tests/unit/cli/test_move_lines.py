@@ -28,8 +28,8 @@ def test_a_held_job_tells_its_limit_and_since_when() -> None:
         "2026-01-05T00:00:03Z",
         terms=[{"name": "limit", "value": 2, "note": ""}, {"name": "in use", "value": -2, "note": "n0"}],
         inputs=[
-            {"name": "filter", "value": "node", "source": "arbitrationargs/default"},
-            {"name": "target", "value": "", "source": "ledger"},
+            {"name": "filter", "value": "node", "unit": "", "source": "arbitrationargs/default"},
+            {"name": "target", "value": "", "unit": "", "source": "ledger"},
         ],
     )
     held_by = {"filter": "node", "scope": "n0", "count": 2, "limit": 2, "since": "2026-01-05T00:00:03+00:00"}
