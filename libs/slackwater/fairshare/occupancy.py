@@ -5,7 +5,7 @@ What a quota does not lend of its min counts as occupied above it, used or not, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from slackwater.fairshare.admission import LimitExcess, QuotaLimit
 from slackwater.fairshare.tree import ROOT, Amounts
@@ -64,6 +64,24 @@ class Occupancy:
     def excesses(self, quota: str, amounts: Amounts) -> list[LimitExcess]:
         """Returns every limit that the amounts would exceed; the pool's total under the name of the root."""
         return list(self._beyond(quota, amounts))
+
+    def excesses_of_pool(self, quota: str, amounts: Amounts) -> list[LimitExcess]:
+        """Returns where the amounts are more than the pool has beside what other quotas occupy.
+
+        Used is the latter, the min of its own quota not included; 0 where the amount alone is more than the pool has.
+        """
+        left = {key: amount for key, amount in amounts.items() if amount > 0}
+        own = {key: (seen, change) for name, key, seen, change in self._changes(quota, left, 1) if name == ROOT}
+        found = []
+        for resource, amount in left.items():
+            allowed = self._total.get(resource, 0)
+            seen, change = own.get(resource, (0, 0))
+            if amount > allowed:
+                found.append(LimitExcess(ROOT, QuotaLimit.TOTAL, resource, 0, amount, allowed))
+            elif change and seen + change > allowed:
+                others = seen + change - amount
+                found.append(LimitExcess(ROOT, QuotaLimit.TOTAL, resource, others, amount, allowed))
+        return found
 
     def shortfall(self, quota: str, amounts: Amounts) -> dict[str, int]:
         """Returns by resource how much would have to become free for the amounts to fit, at the tightest limit."""
@@ -142,18 +160,3 @@ def _accumulate(sums: Sums, name: str, amounts: Amounts) -> None:
         found = sums.setdefault(name, {})
         for resource, amount in amounts.items():
             found[resource] = found.get(resource, 0) + amount
-
-
-def entitlements(layout: TreeLayout, minimums: Figures) -> Figures:
-    """Returns what each quota may have whatever others do: its min in force, or what it is guaranteed if that is more.
-
-    Quotas that neither declare are left with nothing.
-    """
-    found: dict[str, Mapping[str, int]] = {}
-    for quota in layout.order:
-        minimum = minimums.get(quota.name, {})
-        if quota.guaranteed:
-            keys = {*minimum, *quota.guaranteed}
-            minimum = {key: max(minimum.get(key, 0), quota.guaranteed.get(key, 0)) for key in keys}
-        found[quota.name] = minimum
-    return found

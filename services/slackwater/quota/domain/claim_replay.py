@@ -74,7 +74,7 @@ def decided_again(snapshot: QuotaSnapshot, now_s: float, claim: str) -> ClaimDec
             for resource, amount in amounts.items():
                 found[resource] = found.get(resource, 0) + amount
     tree = snapshot.quotas[0].tree if snapshot.quotas else ""
-    runtime, _ = TreeLayout(snapshot.quotas).shares(requested, snapshot.totals.get(tree, {}))
+    runtime = TreeLayout(snapshot.quotas).runtimes(requested, snapshot.totals.get(tree, {}))
     for decision in decisions_of(arbitrate(snapshot, now_s), runtime, uses(quotas, own), {claim}):
         if decision.claim == claim:
             return decision

@@ -434,7 +434,7 @@ class ArbitrateTree:
         if not (plan.admissions or plan.refusals or plan.reclaims or told):
             return ()
         layout = self._trees.layout(self.tree)
-        runtime, _ = layout.shares(index.requested, self._trees.totals(self.tree).total)
+        runtime = layout.runtimes(index.requested, self._trees.totals(self.tree).total)
         return list(decisions_of(plan, runtime, uses(layout.quotas, index.used), told))
 
 
