@@ -94,12 +94,19 @@ class Occupancy:
         return found
 
     def room(self, quota: str, resource: str) -> int:
-        """Returns how much of a resource fits, at most what it is if the quotas on the way lend nothing."""
-        found = self._total.get(resource, 0) - self._seen.get(ROOT, {}).get(resource, 0)
-        for name in self._layout.paths[quota]:
-            maximum = self._layout.quotas[name].maximum
-            if resource in maximum:
-                found = min(found, maximum[resource] - self._seen.get(name, {}).get(resource, 0))
+        """Returns how much of a resource fits: the most for which `fits` holds."""
+        path, quotas = self._layout.paths[quota], self._layout.quotas
+        limits = [(name, quotas[name].maximum[resource]) for name in path if resource in quotas[name].maximum]
+        limits.append((ROOT, self._total.get(resource, 0)))
+        found = min(limit - _amount(self._used, name, resource) for name, limit in limits)
+        if self._seen is not self._used:
+            own, bounds = 0, dict(limits)
+            for name in (*path, ROOT):
+                seen = _amount(self._seen, name, resource)
+                if name in bounds:
+                    found = min(found, max(bounds[name] - seen, 0) + own)
+                if name != ROOT and not quotas[name].lends:
+                    own += max(self._entitled[name].get(resource, 0) - seen, 0)
         return max(found, 0)
 
     def _beyond(self, quota: str, amounts: Amounts) -> Iterator[LimitExcess]:
@@ -109,7 +116,7 @@ class Occupancy:
                 continue
             exceeded: set[str] = set()
             for name in (*self._layout.paths[quota], ROOT):
-                used = self._used[name].get(resource, 0) if name in self._used else 0
+                used = _amount(self._used, name, resource)
                 excess = self._excess(name, resource, used, amount)
                 if excess is not None:
                     exceeded.add(name)
@@ -138,13 +145,13 @@ class Occupancy:
             for name in path:
                 if not change:
                     break
-                occupied = sums[name].get(resource, 0) if name in sums else 0
+                occupied = _amount(sums, name, resource)
                 yield name, resource, occupied, change
                 if not quotas[name].lends:
                     kept = self._entitled[name].get(resource, 0)
                     change = max(occupied + change, kept) - max(occupied, kept)
             if change:
-                yield ROOT, resource, sums[ROOT].get(resource, 0) if ROOT in sums else 0, change
+                yield ROOT, resource, _amount(sums, ROOT, resource), change
 
     def _above(self, name: str) -> Amounts:
         """Returns what the parent sees of a quota."""
@@ -153,6 +160,10 @@ class Occupancy:
             return sums
         kept = self._entitled[name]
         return {key: max(sums.get(key, 0), kept.get(key, 0)) for key in {*sums, *kept}}
+
+
+def _amount(sums: Sums, name: str, resource: str) -> int:
+    return sums[name].get(resource, 0) if name in sums else 0
 
 
 def _accumulate(sums: Sums, name: str, amounts: Amounts) -> None:
