@@ -66,20 +66,15 @@ class Occupancy:
         return list(self._beyond(quota, amounts))
 
     def excesses_of_pool(self, quota: str, amounts: Amounts) -> list[LimitExcess]:
-        """Returns where the amounts are more than the pool has beside what other quotas occupy.
-
-        Used is the latter, the min of its own quota not included; 0 where the amount alone is more than the pool has.
-        """
+        """Returns where the amounts are more than the pool has beside what other quotas occupy: that is `used`."""
         left = {key: amount for key, amount in amounts.items() if amount > 0}
-        own = {key: (seen, change) for name, key, seen, change in self._changes(quota, left, 1) if name == ROOT}
+        changes = {key: change for name, key, _, change in self._changes(quota, left, 1) if name == ROOT}
         found = []
         for resource, amount in left.items():
-            allowed = self._total.get(resource, 0)
-            seen, change = own.get(resource, (0, 0))
-            if amount > allowed:
-                found.append(LimitExcess(ROOT, QuotaLimit.TOTAL, resource, 0, amount, allowed))
-            elif change and seen + change > allowed:
-                others = seen + change - amount
+            allowed, change = self._total.get(resource, 0), changes.get(resource, 0)
+            occupied = _amount(self._seen, ROOT, resource) + change
+            if amount > allowed or (change and occupied > allowed):
+                others = max(occupied - amount, 0)
                 found.append(LimitExcess(ROOT, QuotaLimit.TOTAL, resource, others, amount, allowed))
         return found
 
