@@ -70,7 +70,8 @@ class TreeLayout:
 
     def _plain(self, requested: Figures, total: Amounts) -> Figures:
         """As `runtimes`, without its limit on the size of numbers."""
-        return ledger([replace(quota, own_request=requested.get(quota.name, {})) for quota in self.order], total).runtime
+        quotas = [replace(quota, own_request=requested.get(quota.name, {})) for quota in self.order]
+        return ledger(quotas, total).runtime
 
     def _row(self, total: Amounts) -> Ints:
         return np.array([total.get(key, 0) for key in self._arrays.resources], np.int64)
