@@ -23,7 +23,7 @@ class ClaimIntake:
         """What may be admitted, by quota; each list in order."""
         self.beyond_pool: dict[str, dict[Shape, list[QuotaClaim]]] = {}
         self.excesses: dict[str, Sequence[LimitExcess]] = {}
-        """Of the claims in `beyond_pool`: the pool's total, and as used what other quotas keep of it while it is idle."""
+        """Of the claims in `beyond_pool`: the pool's total, and as used what other quotas keep of it when idle."""
         self.refusals: list[ClaimRefusal] = []
         unlent, idle = _unlent(layout), Occupancy(layout, layout.entitlements(total), total, {})
         for quota in sorted(index.queues.keys() & layout.quotas.keys()):

@@ -120,9 +120,7 @@ def entitlements(quotas: Sequence[Quota], total: Amounts) -> dict[str, Amounts]:
         scaled = scale_mins(found[parent], [ScaledChild(child.name, child.minimum, child.scales) for child in below])
         for child in below:
             keys = {*child.minimum, *child.guaranteed}
-            found[child.name] = {
-                key: max(scaled[child.name].get(key, 0), child.guaranteed.get(key, 0)) for key in keys
-            }
+            found[child.name] = {key: max(scaled[child.name].get(key, 0), child.guaranteed.get(key, 0)) for key in keys}
     del found[ROOT]
     return found
 

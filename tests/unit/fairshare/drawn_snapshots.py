@@ -22,7 +22,7 @@ Sums = dict[str, dict[str, int]]
 
 @st.composite
 def quota_trees(draw: st.DrawFn) -> list[Quota]:
-    """Leaves a and b below the root, c below p, d below q below p; mins fit into their parent's, maxes may exceed it."""
+    """Leaves a and b below the root, c below p, d below q below p; mins fit into the parent's, maxes may exceed it."""
     found = []
     for name in LEAVES:
         minimum = {key: draw(st.integers(0, 4)) for key in RESOURCES}
