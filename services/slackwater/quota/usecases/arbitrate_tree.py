@@ -37,7 +37,7 @@ from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.tree_ledger import TreeLedger, uses, uses_to_write
 from slackwater.quota.ports import LedgerStore, LedgerUnit, QuotaMeter
 from slackwater.quota.usecases.ask_reclaims import reclaim_requests
-from slackwater.quota.usecases.claim_records import SERVICE, claim_event, claim_record, finding_record
+from slackwater.quota.usecases.claim_records import SERVICE, claim_event, claim_records, finding_record
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
 from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView, wait_note
@@ -350,12 +350,9 @@ class ArbitrateTree:
 
     def _records(
         self, decisions: Sequence[ClaimDecision], snapshot: PreparedSnapshot, generation: int, now: datetime
-    ) -> dict[str, DecisionRecord]:
+    ) -> Mapping[str, DecisionRecord]:
         """The records by claim, with what was read before the plan."""
-        if not decisions:
-            return {}
-        plain = plain_snapshot(snapshot)
-        return {each.claim: claim_record(each, plain, self.tree, generation, now) for each in decisions}
+        return claim_records(decisions, plain_snapshot(snapshot), self.tree, generation, now) if decisions else {}
 
     def _kept(
         self, claim: QuotaClaim, current: TreeLedger, records: Mapping[str, DecisionRecord], now: datetime
