@@ -250,7 +250,8 @@ def _relieve(
         if not over(judged, limits):
             break
         amounts = pod.load(args.load) or {}
-        if not gate.allows(pod):
+        relieves = any(name == PODS or amounts.get(name, 0) > 0 for name in excess_of(judged, limits))
+        if not relieves or not gate.allows(pod):  # the move of an idle pod would help nothing
             continue
         target = search.reserve(pod, amounts, score_of(load, usage, args.weights), prod=prod)
         if target is None:

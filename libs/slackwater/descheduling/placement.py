@@ -11,6 +11,15 @@ from dataclasses import field, replace
 from enum import IntEnum, StrEnum
 from typing import Protocol
 
+from slackwater.model.placement_rules import (
+    AntiAffinityRule,
+    LabelRequirement,
+    NodeTaint,
+    PodToleration,
+    SpreadRule,
+    all_hold,
+)
+from slackwater.model.pods import RUNNING
 from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
 
@@ -34,46 +43,6 @@ class LoadSource(StrEnum):
 
 
 @record(frozen=True, slots=True)
-class NodeTaint:
-    """Keeps pods away that do not tolerate it. Effects that only advise keep none away."""
-
-    key: str
-    value: str = ""
-    effect: str = "NoSchedule"
-
-
-@record(frozen=True, slots=True)
-class PodToleration:
-    """Tolerates taints of a key; empty or None matches all."""
-
-    key: str = ""
-    value: str | None = None
-    effect: str = ""
-
-    def matches(self, taint: NodeTaint) -> bool:
-        """Whether it tolerates the taint."""
-        return self.key in ("", taint.key) and self.value in (None, taint.value) and self.effect in ("", taint.effect)
-
-
-@record(frozen=True, slots=True)
-class SpreadRule:
-    """Pods with these labels in the pod's namespace differ by at most `max_skew` between two domains: nodes with the
-    same value of the label `topology_key`."""
-
-    topology_key: str
-    max_skew: int = 1
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@record(frozen=True, slots=True)
-class AntiAffinityRule:
-    """No other pod with these labels in the pod's namespace is in the same domain."""
-
-    topology_key: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@record(frozen=True, slots=True)
 class PlacedPod:
     """A pod on a node."""
 
@@ -93,12 +62,12 @@ class PlacedPod:
     """None: not measured."""
     peak: Amounts | None = None
     """Predicted; None: no prediction."""
-    phase: str = "Running"
+    phase: str = RUNNING
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
-    affinity: Sequence[Mapping[str, frozenset[str]]] = ()
-    """Terms of which one must hold; each is label to accepted values."""
+    affinity: Sequence[Sequence[LabelRequirement]] = ()
+    """Terms of which one must hold."""
     tolerations: Sequence[PodToleration] = ()
     images: Sequence[str] = ()
     restarts: int = 0
@@ -196,12 +165,8 @@ def admits(node: PlacementNode, pod: PlacedPod) -> bool:
 def admits_labels(node: PlacementNode, pod: PlacedPod) -> bool:
     """Whether the labels of the node are what the pod's node selector and affinity want."""
     return all(node.labels.get(key) == value for key, value in pod.node_selector.items()) and (
-        not pod.affinity or any(_holds(term, node.labels) for term in pod.affinity)
+        not pod.affinity or any(all_hold(term, node.labels) for term in pod.affinity)
     )
-
-
-def _holds(term: Mapping[str, frozenset[str]], labels: Mapping[str, str]) -> bool:
-    return all(labels.get(key) in values for key, values in term.items())
 
 
 def free_for_requests(node: PlacementNode, pods: Sequence[PlacedPod]) -> dict[str, int]:

@@ -11,18 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from slackwater.descheduling.placement import (
-    AntiAffinityRule,
     ClusterPlacement,
     EvictionGate,
     EvictionProposal,
     PlacedPod,
     PlacementNode,
-    SpreadRule,
     admits,
 )
 from slackwater.descheduling.plugin_args import ArgsReader
 from slackwater.descheduling.pod_order import eviction_rank
 from slackwater.descheduling.profile import PluginArgs
+from slackwater.model.placement_rules import AntiAffinityRule, SpreadRule
 
 Group = tuple[object, ...]
 
@@ -94,7 +93,8 @@ class TopologySpread:
         groups: dict[Group, tuple[SpreadRule, list[PlacedPod]]] = {}
         for pod in _pods(cluster):
             for rule in pod.spread:
-                key = (pod.namespace, rule.topology_key, rule.max_skew, tuple(sorted(rule.labels.items())))
+                selector = (tuple(sorted(rule.labels.items())), tuple(rule.expressions))
+                key = (pod.namespace, rule.topology_key, rule.max_skew, selector)
                 groups.setdefault(key, (rule, []))[1].append(pod)
         proposals: list[EvictionProposal] = []
         for rule, pods in groups.values():
@@ -108,9 +108,9 @@ def _evened(
     domains = {node.name: node.labels[rule.topology_key] for node in cluster.nodes if rule.topology_key in node.labels}
     counts = dict.fromkeys(domains.values(), 0)
     for pod in _pods(cluster):
-        if pod.node in domains and pod.namespace == pods[0].namespace and _selected(pod, rule.labels):
+        if pod.node in domains and pod.namespace == pods[0].namespace and rule.selects(pod.labels):
             counts[domains[pod.node]] += 1
-    for pod in _in_order([pod for pod in pods if pod.node in domains and _selected(pod, rule.labels)]):
+    for pod in _in_order([pod for pod in pods if pod.node in domains and rule.selects(pod.labels)]):
         here, least = domains[pod.node], min(counts.values())
         if counts[here] - least <= max(rule.max_skew, 1) or not gate.allows(pod):
             continue
@@ -136,16 +136,12 @@ def _crowded(
         node.labels.get(rule.topology_key)
         for node in nodes
         if any(
-            each.uid != pod.uid and each.namespace == pod.namespace and _selected(each, rule.labels)
+            each.uid != pod.uid and each.namespace == pod.namespace and rule.selects(each.labels)
             for each in placed.get(node.name, ())
         )
     }
     domains = {node.name: node.labels.get(rule.topology_key) for node in nodes}
     return {name for name, domain in domains.items() if domain is not None and domain in taken}
-
-
-def _selected(pod: PlacedPod, labels: Mapping[str, str]) -> bool:
-    return all(pod.labels.get(key) == value for key, value in labels.items())
 
 
 def _pods(cluster: ClusterPlacement) -> Iterator[PlacedPod]:

@@ -12,13 +12,13 @@ from slackwater.descheduling.placement import (
     ClusterPlacement,
     EvictionGate,
     EvictionProposal,
-    NodeTaint,
     PlacedPod,
     PlacementNode,
     admits_labels,
 )
 from slackwater.descheduling.plugin_args import ArgsReader
 from slackwater.descheduling.profile import PluginArgs
+from slackwater.model.placement_rules import NodeTaint
 
 Judgement = Callable[[PlacementNode, PlacedPod, float], str | None]
 """Why the pod should leave the node at a time; None: it may stay."""

@@ -17,14 +17,10 @@ from hypothesis import strategies as st
 from slackwater.descheduling.cycle import CycleLimits
 from slackwater.descheduling.move_history import RestRules
 from slackwater.descheduling.placement import (
-    AntiAffinityRule,
     ClusterPlacement,
     EvictionProposal,
-    NodeTaint,
     PlacedPod,
     PlacementNode,
-    PodToleration,
-    SpreadRule,
     admits,
     after_moves,
     free_for_requests,
@@ -35,6 +31,7 @@ from slackwater.descheduling.profile import DeclaredProfile, PluginChoice
 from slackwater.descheduling.profile_cycle import ProfilePlan, run_profile
 from slackwater.descheduling.registry import BUILT_IN
 from slackwater.model.errors import InvalidInput
+from slackwater.model.placement_rules import AntiAffinityRule, NodeTaint, PodToleration, SpreadRule
 
 NOW_S = 10_000.0
 OLD = {"created_s": 1000.0}
