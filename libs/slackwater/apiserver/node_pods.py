@@ -11,9 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
+from slackwater.apiserver.pod_details import rules_of, status_of
 from slackwater.apiserver.quantity import whole_amount
 from slackwater.apiserver.records import PodRecord, WatchedKind, parse_pod
 from slackwater.apiserver.resource_names import LENT_NAMES
+from slackwater.model.placement_rules import PlacementRules
+from slackwater.model.pods import PodStatus
 
 CONFIG_HASH: Final = "kubernetes.io/config.hash"
 """Annotation of a static pod's mirror: the uid under which the kubelet runs it."""
@@ -52,6 +55,8 @@ class NodePod:
     started_at: str
     annotations: tuple[tuple[str, str], ...]
     containers: tuple[ContainerRecord, ...]
+    status: PodStatus | None = None
+    rules: PlacementRules | None = None
 
     @property
     def key(self) -> str:
@@ -78,6 +83,8 @@ def parse_node_pod(item: Json) -> NodePod:
         started_at=str(status.get("startTime") or metadata.get("creationTimestamp") or ""),
         annotations=tuple(annotations.items()),
         containers=tuple(_containers(_object(item, "spec"), status)),
+        status=status_of(item),
+        rules=rules_of(item),
     )
 
 

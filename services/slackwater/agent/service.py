@@ -11,6 +11,7 @@ from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.kubepods.api_access import access_of
 from slackwater.agent.adapters.kubepods.driver import KubernetesDriver
+from slackwater.agent.adapters.kubepods.node_source import NodeSource
 from slackwater.agent.adapters.kubepods.pod_reader import PodReader
 from slackwater.agent.adapters.kubepods.pod_source import PodSource
 from slackwater.agent.adapters.kubepods.tree import KubeletTree
@@ -146,7 +147,10 @@ def build_in_cluster(
     driver = KubernetesDriver(
         source, tree, platform.clock, settings.pod_uid, settings.limit_borrowed_cpu, settings.host_applications
     )
+    node = driver.node_source = NodeSource(settings.node)
     folder = platform.state_dir / "agent"
     agent = build_agent(settings, platform, driver, state_in(folder, AgentLock(folder)))
-    agent.feed = PodFeed(lambda: source.follow(pods, platform.clock), source.wait_until_listed, lambda: source.error)
+    clock = platform.clock
+    follow = (lambda: source.follow(pods, clock), lambda: node.follow(pods, clock))
+    agent.feed = PodFeed(follow, source.wait_until_listed, lambda: source.error, node.wait_until_answered)
     return agent

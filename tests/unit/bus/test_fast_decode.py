@@ -52,7 +52,7 @@ PAYLOADS: tuple[Payload, ...] = (
         calibrations={"cpu": Calibration("workload-profile", "1", 0.01, None, 3.5, 0.3, "default", 2)},
     ),
     report("n", 8, NOW, pods=[pod_usage("a", status=PodStatus(ready=False, restarts=3), rules=RULES)]).model_copy(
-        update={"failed_pods": (dataclasses.replace(pod_usage("c").pod, status=PodStatus(phase="Failed", reason="Evicted")),)}
+        update={"failed_pods": (pod_usage("c", status=PodStatus(phase="Failed", reason="Evicted")).pod,)}
     ),
 )  # fmt: skip
 REPORTS = (PAYLOADS[0], PAYLOADS[-1])

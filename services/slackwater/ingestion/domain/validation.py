@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from slackwater.ingestion.domain.reports import Arrival, KnownNode, MeasuredPod, Report, SequenceTrack, UsageSeries
+from slackwater.ingestion.domain.reports import Arrival, KnownNode, Report, SequenceTrack, UsageSeries
 from slackwater.ingestion.domain.sequences import BootOrder, Repeated, observe, order_of
 from slackwater.model.bounds import (
     MOST_COUNT,
