@@ -105,7 +105,7 @@ class CycleGate:
 
     def place(self, pod: PlacedPod, among: Collection[str] | None = None) -> str | None:
         """slackwater.descheduling.placement.EvictionGate; counts a pod that finds no place."""
-        if self.placer is None:
+        if self.placer is None or pod.has_failed:
             return ""
         target = self.placer.place(pod, among)
         if target is None:

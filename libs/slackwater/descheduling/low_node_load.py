@@ -243,7 +243,8 @@ def _relieve(
     judged = dict(load.prod if prod else load.usage)
     usage = dict(load.usage)
     excess = excess_of(judged, limits)
-    candidates = [pod for pod in load.pods if pod.load(args.load) is not None and (pod.tier is Tier.PROD or not prod)]
+    live = [pod for pod in load.pods if not pod.has_failed]
+    candidates = [pod for pod in live if pod.load(args.load) is not None and (pod.tier is Tier.PROD or not prod)]
     reason = eviction_reason(judged, load.node.allocatable, limits, prod=prod)
     found = []
     for pod in in_eviction_order(candidates, excess, args.weights, args.load):

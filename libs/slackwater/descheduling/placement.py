@@ -19,7 +19,7 @@ from slackwater.model.placement_rules import (
     SpreadRule,
     all_hold,
 )
-from slackwater.model.pods import RUNNING
+from slackwater.model.pods import FAILED, RUNNING
 from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
 
@@ -80,6 +80,13 @@ class PlacedPod:
     terminating: bool = False
     local_storage: bool = False
     pvc: bool = False
+    unread_rules: Sequence[str] = ()
+    """Hard rules that are not among these: no target is known to be allowed."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended with a failure: it uses nothing, and needs no place elsewhere."""
+        return self.phase == FAILED
 
     def load(self, source: LoadSource) -> Amounts | None:
         """Returns the load that is balanced; None where it is not known."""
@@ -98,6 +105,8 @@ class PlacementNode:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[NodeTaint] = ()
     unschedulable: bool = False
+    reports: Sequence[str] = ()
+    """What its agent reports of its pods beyond usage (slackwater.model.nodes.PodDetail)."""
     measured_s: float | None = None
     """When its load was measured; None: its load is not judged by age."""
 
@@ -108,7 +117,7 @@ class PlacementNode:
 
 @record(frozen=True, slots=True)
 class ClusterPlacement:
-    """Nodes, and the pods by node. Pods that have ended are not among them."""
+    """Nodes, and the pods by node. Of pods that have ended only failed ones are among them."""
 
     nodes: Sequence[PlacementNode]
     pods: Mapping[str, Sequence[PlacedPod]]
@@ -120,7 +129,7 @@ class EvictionProposal:
 
     pod: PlacedPod
     target: str
-    """Node whose headroom is reserved for it; empty where the plugin looks for none."""
+    """Node whose headroom is reserved for it; empty where the plugin looks for none, or the pod has failed."""
     plugin: str
     reason: str
 
@@ -133,7 +142,7 @@ class EvictionGate(Protocol):
 
     def place(self, pod: PlacedPod, among: Collection[str] | None = None) -> str | None:
         """Returns the node where room is now reserved for the pod; None where no other node holds it, and empty where
-        the cycle looks for none. `among`: names of the nodes that would be better; None: any."""
+        the cycle looks for none or the pod has failed. `among`: names of the nodes that would be better; None: any."""
 
     def record(self, pod: PlacedPod) -> None:
         """Counts a pod that is proposed."""
@@ -172,8 +181,9 @@ def admits_labels(node: PlacementNode, pod: PlacedPod) -> bool:
 def free_for_requests(node: PlacementNode, pods: Sequence[PlacedPod]) -> dict[str, int]:
     """Returns the allocatable amounts less the requests of the pods on the node; below 0 where over-committed."""
     free = dict(node.allocatable)
-    free[PODS] = free.get(PODS, 2**31) - len(pods)
-    for pod in pods:
+    live = [pod for pod in pods if not pod.has_failed]
+    free[PODS] = free.get(PODS, 2**31) - len(live)
+    for pod in live:
         for resource, amount in pod.requests.items():
             if resource in free:
                 free[resource] -= amount

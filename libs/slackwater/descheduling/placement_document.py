@@ -37,7 +37,8 @@ def placement_from(document: Mapping[str, Any]) -> ClusterPlacement:
 
 
 def _node(document: Mapping[str, Any]) -> PlacementNode:
-    return PlacementNode(**{**document, "taints": tuple(NodeTaint(**taint) for taint in document.get("taints", ()))})
+    taints = tuple(NodeTaint(**taint) for taint in document.get("taints", ()))
+    return PlacementNode(**{**document, "taints": taints, "reports": tuple(document.get("reports", ()))})
 
 
 def _pod(document: Mapping[str, Any]) -> PlacedPod:
@@ -46,7 +47,7 @@ def _pod(document: Mapping[str, Any]) -> PlacedPod:
         if name in read:
             read[name] = kind(read[name])
     read["affinity"] = tuple(_requirements(term) for term in document.get("affinity", ()))
-    for name in ("owner_kinds", "images"):
+    for name in ("owner_kinds", "images", "unread_rules"):
         read[name] = tuple(document.get(name, ()))
     read["spread"] = tuple(SpreadRule(**_with_expressions(each)) for each in document.get("spread", ()))
     read["anti_affinity"] = tuple(

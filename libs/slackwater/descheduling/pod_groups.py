@@ -17,6 +17,7 @@ from slackwater.descheduling.placement import (
     PlacedPod,
     PlacementNode,
     admits,
+    admits_labels,
 )
 from slackwater.descheduling.plugin_args import ArgsReader
 from slackwater.descheduling.pod_order import eviction_rank
@@ -105,7 +106,13 @@ class TopologySpread:
 def _evened(
     pods: Sequence[PlacedPod], rule: SpreadRule, cluster: ClusterPlacement, gate: EvictionGate
 ) -> Iterator[EvictionProposal]:
-    domains = {node.name: node.labels[rule.topology_key] for node in cluster.nodes if rule.topology_key in node.labels}
+    domains = {  # as the scheduler has it by default: of the nodes that the labels allow
+        node.name: node.labels[rule.topology_key]
+        for node in cluster.nodes
+        if rule.topology_key in node.labels and admits_labels(node, pods[0])
+    }
+    if not domains:
+        return
     counts = dict.fromkeys(domains.values(), 0)
     for pod in _pods(cluster):
         if pod.node in domains and pod.namespace == pods[0].namespace and rule.selects(pod.labels):
@@ -136,7 +143,10 @@ def _crowded(
         node.labels.get(rule.topology_key)
         for node in nodes
         if any(
-            each.uid != pod.uid and each.namespace == pod.namespace and rule.selects(each.labels)
+            each.uid != pod.uid
+            and not each.has_failed
+            and each.namespace == pod.namespace
+            and rule.selects(each.labels)
             for each in placed.get(node.name, ())
         )
     }
@@ -145,8 +155,9 @@ def _crowded(
 
 
 def _pods(cluster: ClusterPlacement) -> Iterator[PlacedPod]:
+    """Those that have not failed."""
     for node in cluster.nodes:
-        yield from cluster.pods.get(node.name, ())
+        yield from (pod for pod in cluster.pods.get(node.name, ()) if not pod.has_failed)
 
 
 def _in_order(pods: Sequence[PlacedPod]) -> list[PlacedPod]:

@@ -47,6 +47,10 @@ class LabelRequirement:
     operator: LabelOperator = LabelOperator.IN
     values: Annotated[Few[Key], _SetOnly] = ()
 
+    def __str__(self) -> str:
+        """As in a condition of kubectl."""
+        return f"{self.key} {self.operator}" + (f" ({', '.join(self.values)})" if self.values else "")
+
     def holds(self, labels: Mapping[str, str]) -> bool:
         """Whether labels fulfil it."""
         value = labels.get(self.key)

@@ -64,7 +64,7 @@ CASES: Sequence[tuple[str, Mapping[str, Any], Sequence[PlacedPod], list[tuple[st
     ("PodLifeTime", {"maxPodLifeTimeSeconds": 5000}, [pod("p0")], []),  # its age is not known
     ("RemovePodsHavingTooManyRestarts", {}, [pod("p0", restarts=100), pod("p1", restarts=99)], [("p0", "n1")]),
     ("RemovePodsHavingTooManyRestarts", {"podRestartThreshold": 5}, [pod("p0", restarts=5)], [("p0", "n1")]),
-    ("RemoveFailedPods", {}, [pod("p0", phase="Failed"), pod("p1")], [("p0", "n1")]),
+    ("RemoveFailedPods", {}, [pod("p0", phase="Failed"), pod("p1")], [("p0", "")]),
     ("RemoveFailedPods", {"reasons": ["OOM"]}, [pod("p0", phase="Failed", phase_reason="Other")], []),
     ("RemoveFailedPods", {"excludeOwnerKinds": ["ReplicaSet"]}, [pod("p0", phase="Failed")], []),
     ("RemoveFailedPods", {"minPodLifetimeSeconds": 9001}, [pod("p0", phase="Failed", **OLD)], []),
