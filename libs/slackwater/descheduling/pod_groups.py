@@ -69,7 +69,8 @@ class AntiAffinity:
 
     def deschedule(self, cluster: ClusterPlacement, now_s: float, gate: EvictionGate) -> Sequence[EvictionProposal]:
         """Returns proposals of pods beside one that they must not be with, for domains without such pods."""
-        nodes, placed, proposals = cluster.nodes, dict(cluster.pods), []
+        nodes, proposals = cluster.nodes, []
+        placed = {name: [pod for pod in pods if not pod.has_failed] for name, pods in cluster.pods.items()}
         for pod in _in_order([pod for pod in _pods(cluster) if pod.anti_affinity]):
             crowded = {name for rule in pod.anti_affinity for name in _crowded(nodes, placed, pod, rule)}
             if pod.node not in crowded or not gate.allows(pod):
@@ -143,10 +144,7 @@ def _crowded(
         node.labels.get(rule.topology_key)
         for node in nodes
         if any(
-            each.uid != pod.uid
-            and not each.has_failed
-            and each.namespace == pod.namespace
-            and rule.selects(each.labels)
+            each.uid != pod.uid and each.namespace == pod.namespace and rule.selects(each.labels)
             for each in placed.get(node.name, ())
         )
     }

@@ -30,9 +30,11 @@ Judgement = Callable[[PlacementNode, PlacedPod, float], str | None]
 class SinglePods:
     """The Deschedule point: proposes the pods that a judgement finds, the oldest first."""
 
-    def __init__(self, name: str, judge: Judgement) -> None:
+    def __init__(self, name: str, judge: Judgement, *, judges_failed: bool = False) -> None:
+        """`judges_failed`: pods that have ended with a failure too."""
         self._name = name
         self._judge = judge
+        self._judges_failed = judges_failed
 
     def deschedule(self, cluster: ClusterPlacement, now_s: float, gate: EvictionGate) -> Sequence[EvictionProposal]:
         """Returns a proposal for each pod that should leave and that another node holds, if it needs one."""
@@ -48,6 +50,8 @@ class SinglePods:
     def _found(self, cluster: ClusterPlacement, now_s: float) -> Iterator[tuple[PlacedPod, str]]:
         for node in cluster.nodes:
             for pod in cluster.pods.get(node.name, ()):
+                if pod.has_failed and not self._judges_failed:
+                    continue
                 reason = self._judge(node, pod, now_s)
                 if reason is not None:
                     yield pod, reason
@@ -64,7 +68,7 @@ def pod_life_time(args: PluginArgs) -> SinglePods:
         age_s = now_s - pod.created_s
         return f"runs for {age_s:.0f} s, longer than {most_s:.0f} s" if pod.created_s and age_s > most_s else None
 
-    return SinglePods("PodLifeTime", judge)
+    return SinglePods("PodLifeTime", judge, judges_failed=True)
 
 
 def too_many_restarts(args: PluginArgs) -> SinglePods:
@@ -92,7 +96,7 @@ def failed_pods(args: PluginArgs) -> SinglePods:
             return None
         return f"failed: {pod.phase_reason or 'no reason is known'}"
 
-    return SinglePods("RemoveFailedPods", judge)
+    return SinglePods("RemoveFailedPods", judge, judges_failed=True)
 
 
 def node_taints(args: PluginArgs) -> SinglePods:

@@ -194,7 +194,8 @@ def detail_texts(pod: Pod) -> Iterator[str]:
         yield from _requirement_texts(term)
     for toleration in pod.rules.tolerations:
         yield from (toleration.key, toleration.value or "", toleration.effect)
-    for rule in (*pod.rules.spread, *pod.rules.anti_affinity):
+    rules: tuple[SpreadRule | AntiAffinityRule, ...] = (*pod.rules.spread, *pod.rules.anti_affinity)
+    for rule in rules:
         yield from _rule_texts(rule)
 
 
