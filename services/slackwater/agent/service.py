@@ -26,6 +26,7 @@ from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, Memor
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.adapters.starts_file import JsonStarts
+from slackwater.agent.domain.simulated_faults import faults_of
 from slackwater.agent.fleet import FleetService
 from slackwater.agent.node_agent import AgentService, PodFeed
 from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Launcher, Lock, StartLedger
@@ -77,7 +78,12 @@ def build_fleet(settings: AgentSettings, platform: Platform) -> FleetService:
     for number in range(1, settings.nodes + 1):
         node = f"sim-{number:02d}"
         machine = SimulatedDriver(
-            node, number, platform.clock, started_at=platform.clock.now(), host_apps=settings.host_applications
+            node,
+            number,
+            platform.clock,
+            started_at=platform.clock.now(),
+            host_apps=settings.host_applications,
+            faults=faults_of(number, settings.faults),
         )
         agents.append(build_agent(settings.model_copy(update={"node": node, "pool": "simulated"}), platform, machine))
     report_file = platform.state_dir / "agent" / "restore-report.json"

@@ -94,6 +94,17 @@ def test_a_call_whose_answer_was_lost_is_judged_by_its_pod() -> None:
     assert len(again) == 1
 
 
+def test_a_failed_pod_that_is_listed_still_is_removed_for_a_move() -> None:
+    failed = pod(phase="Failed")
+    ours = replace(eviction(), writer="migration")
+    called, calls = step(node(ours, pods=(failed,), may_begin=frozenset({"migration"})))
+    assert (called.phase, len(calls)) == (EvictionPhase.CALLED, 1)
+    gone, _ = step(node(ours, tracked=(called,), pods=()), 1)
+    assert gone.outcome is EvictionOutcome.TERMINATED
+    being_deleted, _ = step(node(ours, pods=(pod(phase="Failed", deleting=True),)))
+    assert being_deleted.outcome is EvictionOutcome.ALREADY_GONE
+
+
 @pytest.mark.parametrize(
     ("facts", "outcome"),
     [
