@@ -26,7 +26,7 @@ from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, Memor
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.adapters.starts_file import JsonStarts
-from slackwater.agent.domain.simulated_faults import faults_of
+from slackwater.agent.domain.simulated_faults import faults_of, is_spare
 from slackwater.agent.fleet import FleetService
 from slackwater.agent.node_agent import AgentService, PodFeed
 from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Launcher, Lock, StartLedger
@@ -84,6 +84,7 @@ def build_fleet(settings: AgentSettings, platform: Platform) -> FleetService:
             started_at=platform.clock.now(),
             host_apps=settings.host_applications,
             faults=faults_of(number, settings.faults),
+            is_spare=is_spare(number, settings.faults),
         )
         agents.append(build_agent(settings.model_copy(update={"node": node, "pool": "simulated"}), platform, machine))
     report_file = platform.state_dir / "agent" / "restore-report.json"

@@ -23,7 +23,7 @@ class AgentSettings(BaseSettings):
     nodes: int = Field(default=20, ge=1, le=5000)
     faults: tuple[FleetFault, ...] = ()
     """Driver simulated: JSON list of what goes wrong on every fifth node, for descheduling to find: `restarts`,
-    `not-ready`, `failed`, `tainted`, `misplaced`."""
+    `not-ready`, `failed`, `tainted`, `misplaced`. One of five nodes is then empty."""
     node: str | None = None
     """The node's name in the fleet; the machine's host name if not set."""
     pool: str = "default"

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from slackwater.agent.adapters.simulated import SimulatedDriver
-from slackwater.agent.domain.simulated_faults import TAINT, ZONE, FleetFault, faults_of
+from slackwater.agent.domain.simulated_faults import TAINT, ZONE, FleetFault, faults_of, is_spare
 from slackwater.model.nodes import PodDetail
 from slackwater.model.placement_rules import PlacementRules, PodToleration
 from slackwater.model.pods import PodStatus
@@ -23,6 +23,8 @@ def driver(*faults: FleetFault) -> SimulatedDriver:
 
 def test_every_fifth_node_has_the_faults_from_the_first_on() -> None:
     assert [number for number in range(1, 12) if faults_of(number, tuple(FleetFault))] == [1, 6, 11]
+    assert [number for number in range(1, 12) if is_spare(number, tuple(FleetFault))] == [4, 9]
+    assert not any(is_spare(number, ()) for number in range(1, 12))
 
 
 def test_without_faults_all_pods_run_well_and_everything_is_known() -> None:

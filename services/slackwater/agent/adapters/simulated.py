@@ -175,6 +175,8 @@ class SimulatedDriver:
     host_apps: tuple[HostApplication, ...] = ()
     knobs: tuple[KnobSpec, ...] = KNOBS
     faults: frozenset[FleetFault] = frozenset()
+    is_spare: bool = False
+    """It runs no pods."""
     _failed: dict[str, Pod] = field(default_factory=dict)
     _pods: dict[str, Pod] = field(default_factory=dict)
     _texts: dict[Knob, str] = field(default_factory=dict)
@@ -186,7 +188,7 @@ class SimulatedDriver:
     _last: float | None = None
 
     def open(self) -> None:
-        pods = fleet_pods(self.node, self.cpus, self.started_at)
+        pods = () if self.is_spare else fleet_pods(self.node, self.cpus, self.started_at)
         self._pods |= {pod.uid: pod for pod in with_faults(pods, self.faults, zone_of(self.seed))}
         self._failed |= {pod.uid: pod for pod in failed_pods(pods, self.faults)}
         for spec in self.knobs:

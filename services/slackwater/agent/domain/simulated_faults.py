@@ -37,6 +37,11 @@ def faults_of(number: int, faults: Collection[FleetFault]) -> frozenset[FleetFau
     return frozenset(faults) if number % EVERY == 1 else frozenset()
 
 
+def is_spare(number: int, faults: Collection[FleetFault]) -> bool:
+    """Whether a node runs nothing: in a fleet with faults the fourth of five, because pods need a place to go to."""
+    return bool(faults) and number % EVERY == EVERY - 1
+
+
 def zone_of(number: int) -> str:
     """Returns the zone of a node: two, in turn."""
     return "ab"[number % 2]
