@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from slackwater.descheduling.anomaly import AnomalyState
 from slackwater.descheduling.builtin import DefaultEvictor, LowNodeLoad
-from slackwater.descheduling.cycle import run_cycle
+from slackwater.descheduling.cycle import HeldPod, run_cycle
 from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.descheduling.move_history import Moves, StayReason, stay_reason
 from slackwater.descheduling.placement import ClusterPlacement, PlacedPod
@@ -51,6 +51,8 @@ class ProfilePlan:
     detectors: Mapping[str, AnomalyState]
     looping: Sequence[str]
     """Workloads that are stopped, because they were moved too often."""
+    held: Sequence[HeldPod] = ()
+    """Pods that plugins would have proposed, with what held each."""
 
 
 class RolloutFilter:
@@ -105,6 +107,7 @@ def run_profile(
         {} if low_load is None else low_load.ends,
         {} if low_load is None else low_load.detectors,
         looping,
+        plan.held,
     )
 
 

@@ -185,7 +185,9 @@ async def test_a_new_owner_goes_on_with_the_rest_of_the_last_one() -> None:
     async with scene.running({**SPEC, "ttlSeconds": 1}):
         again = await scene.cycles(3)
     assert again == [[], [], []]
-    assert "resting" in {each.rejected_because for each in scene.records()[-1].alternatives}
+    held = {(each.pod_uid, each.rejected_because) for each in scene.records()[-1].alternatives}
+    assert ("", "resting") in held
+    assert {(uid, "resting") for uid in scene.places} <= held, "`why pod/NAME` says what held the pod"
 
 
 async def test_a_workload_that_was_evicted_by_anything_rests() -> None:
