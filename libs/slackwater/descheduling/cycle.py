@@ -62,7 +62,7 @@ class CycleCounts:
 
 
 @record(frozen=True, slots=True)
-class HeldPod:
+class HeldProposal:
     """A pod that a plugin would have proposed, and what held it."""
 
     uid: str
@@ -94,7 +94,7 @@ class CycleGate:
         self._moves = moves
         self._moving: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
-        self.held: dict[str, HeldPod] = {}
+        self.held: dict[str, HeldProposal] = {}
 
     def allows(self, pod: PlacedPod) -> bool:
         """Whether the pod may be proposed now; counts the reason where it may not."""
@@ -128,7 +128,7 @@ class CycleGate:
     def _hold(self, pod: PlacedPod, reason: str) -> None:
         self.refusals[reason] += 1
         if len(self.held) < MOST_HELD and pod.uid not in self._proposed:
-            self.held.setdefault(pod.uid, HeldPod(pod.uid, pod.name, pod.namespace, reason))
+            self.held.setdefault(pod.uid, HeldProposal(pod.uid, pod.name, pod.namespace, reason))
 
     def record(self, pod: PlacedPod) -> None:
         """Counts a proposed pod, and its workload as moved."""
@@ -147,7 +147,7 @@ class CyclePlan:
     """By pod: why a filter before eviction dropped its proposal."""
     refusals: Mapping[str, int]
     moves: Moves
-    held: Sequence[HeldPod] = ()
+    held: Sequence[HeldProposal] = ()
     """The first pods that were refused and are not proposed."""
 
 

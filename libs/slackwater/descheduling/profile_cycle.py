@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from slackwater.descheduling.anomaly import AnomalyState
 from slackwater.descheduling.builtin import DefaultEvictor, LowNodeLoad
-from slackwater.descheduling.cycle import HeldPod, run_cycle
+from slackwater.descheduling.cycle import HeldProposal, run_cycle
 from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.descheduling.move_history import Moves, StayReason, stay_reason
 from slackwater.descheduling.placement import ClusterPlacement, PlacedPod
@@ -51,7 +51,7 @@ class ProfilePlan:
     detectors: Mapping[str, AnomalyState]
     looping: Sequence[str]
     """Workloads that are stopped, because they were moved too often."""
-    held: Sequence[HeldPod] = ()
+    held: Sequence[HeldProposal] = ()
     """Pods that plugins would have proposed, with what held each."""
 
 

@@ -18,7 +18,6 @@ from enum import StrEnum
 from typing import Final
 
 from slackwater.apiserver.records import PodRecord
-from slackwater.intents.controls import MIGRATION
 from slackwater.model.bounds import Count, Moment, Name, Text
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.pods import FAILED
@@ -222,10 +221,14 @@ def _next(
     return replace(eviction, phase=EvictionPhase.CALLED, pod=pod.key, calls=eviction.calls + 1, due_at=due)
 
 
+REMOVES_FAILED: Final = "migration"
+"""Writer whose evictions also remove failed pods that are listed still (slackwater.intents.controls.MIGRATION)."""
+
+
 def _has_ended(eviction: TrackedEviction, pod: PodRecord) -> bool:
     """Whether nothing of the pod is left to evict. Moves also remove failed pods that are listed still; the API server
     asks no budget about those."""
-    is_removed = eviction.writer == MIGRATION.name and not pod.deleting
+    is_removed = eviction.writer == REMOVES_FAILED and not pod.deleting
     return pod.phase == "Succeeded" or (pod.phase == FAILED and not is_removed)
 
 
