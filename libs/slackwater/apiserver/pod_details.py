@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from slackwater.apiserver.json_parts import Json, items_in, object_in
 from slackwater.model.bounds import MOST_NAME
 from slackwater.model.placement_rules import (
     MOST_RULES,
@@ -26,7 +27,6 @@ TOO_LARGE: Final = "too-large"
 """In `unread`: the rules do not fit into a report."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: Final = frozenset(map(str, LabelOperator))
-Json = Mapping[str, Any]
 
 
 class _UnreadError(Exception):
@@ -36,8 +36,8 @@ class _UnreadError(Exception):
 def status_of(item: Json) -> PodStatus | None:
     """Returns how a pod fares; None where all is at its default. Restarts of init containers do not count, as in the
     Kubernetes descheduler."""
-    status = _object(item, "status")
-    containers = _items(status, "containerStatuses")
+    status = object_in(item, "status")
+    containers = items_in(status, "containerStatuses")
     ready = _ready_condition(status)
     is_ready = ready.get("status") == "True"
     phase = str(status.get("phase") or RUNNING)[:MOST_NAME]
@@ -46,14 +46,14 @@ def status_of(item: Json) -> PodStatus | None:
         restarts=sum(_whole(entry.get("restartCount")) for entry in containers),
         phase=phase,
         reason=_reason(status, containers, ready)[:MOST_NAME] if phase == FAILED or not is_ready else "",
-        terminating=bool(_object(item, "metadata").get("deletionTimestamp")),
+        terminating=bool(object_in(item, "metadata").get("deletionTimestamp")),
     )
     return None if found == WELL else found
 
 
 def rules_of(item: Json) -> PlacementRules | None:
     """Returns where a pod may be; None: no rule at all."""
-    spec, metadata = _object(item, "spec"), _object(item, "metadata")
+    spec, metadata = object_in(item, "spec"), object_in(item, "metadata")
     unread: list[str] = []
 
     def read(name: str, rules: Iterator[Any]) -> tuple[Any, ...]:
@@ -66,15 +66,15 @@ def rules_of(item: Json) -> PlacementRules | None:
             return ()
         return found
 
-    affinity = _object(spec, "affinity")
-    volumes = _items(spec, "volumes")
-    if _items(_object(affinity, "podAffinity"), _REQUIRED):
+    affinity = object_in(spec, "affinity")
+    volumes = items_in(spec, "volumes")
+    if items_in(object_in(affinity, "podAffinity"), _REQUIRED):
         unread.append("pod-affinity")
     rules = PlacementRules(
-        node_selector={str(key): str(value) for key, value in _object(spec, "nodeSelector").items()},
-        affinity=read("node-affinity", _node_terms(_object(affinity, "nodeAffinity"))),
+        node_selector={str(key): str(value) for key, value in object_in(spec, "nodeSelector").items()},
+        affinity=read("node-affinity", _node_terms(object_in(affinity, "nodeAffinity"))),
         tolerations=read("tolerations", _tolerations(spec)),
-        spread=read("topology-spread", _spread(spec, _object(metadata, "labels"))),
+        spread=read("topology-spread", _spread(spec, object_in(metadata, "labels"))),
         anti_affinity=read("pod-anti-affinity", _anti_affinity(affinity, str(metadata.get("namespace") or ""))),
         unread=tuple(unread),
         local_storage=any("emptyDir" in volume or "hostPath" in volume for volume in volumes),
@@ -95,29 +95,29 @@ def _reason(status: Json, containers: Sequence[Json], ready: Json) -> str:
         return str(status["reason"])
     for part in ("waiting", "terminated"):
         for entry in containers:
-            reason = _object(_object(entry, "state"), part).get("reason")
+            reason = object_in(object_in(entry, "state"), part).get("reason")
             if reason:
                 return str(reason)
     return str(ready.get("reason") or "")
 
 
 def _ready_condition(status: Json) -> Json:
-    return next((entry for entry in _items(status, "conditions") if entry.get("type") == "Ready"), {})
+    return next((entry for entry in items_in(status, "conditions") if entry.get("type") == "Ready"), {})
 
 
 def _node_terms(affinity: Json) -> Iterator[tuple[LabelRequirement, ...]]:
     """An empty term matches no node, so it is left out; of several terms one must hold."""
-    terms = _items(_object(affinity, _REQUIRED), "nodeSelectorTerms")
+    terms = items_in(object_in(affinity, _REQUIRED), "nodeSelectorTerms")
     for term in terms:
         if term.get("matchFields"):
             raise _UnreadError
-        if requirements := _requirements(_items(term, "matchExpressions")):
+        if requirements := _requirements(items_in(term, "matchExpressions")):
             yield requirements
 
 
 def _tolerations(spec: Json) -> Iterator[PodToleration]:
     """Those that last: a toleration for some seconds holds until the pod is evicted."""
-    for toleration in _items(spec, "tolerations"):
+    for toleration in items_in(spec, "tolerations"):
         if toleration.get("tolerationSeconds") is not None:
             continue
         operator = toleration.get("operator") or "Equal"
@@ -128,10 +128,10 @@ def _tolerations(spec: Json) -> Iterator[PodToleration]:
 
 
 def _spread(spec: Json, own: Json) -> Iterator[SpreadRule]:
-    for constraint in _items(spec, "topologySpreadConstraints"):
+    for constraint in items_in(spec, "topologySpreadConstraints"):
         if constraint.get("whenUnsatisfiable") != "DoNotSchedule":
             continue
-        labels, expressions = _selector(_object(constraint, "labelSelector"))
+        labels, expressions = _selector(object_in(constraint, "labelSelector"))
         keys = constraint.get("matchLabelKeys") or ()
         same = {str(key): str(own[key]) for key in keys if key in own}
         skew = max(_whole(constraint.get("maxSkew")), 1)
@@ -140,17 +140,17 @@ def _spread(spec: Json, own: Json) -> Iterator[SpreadRule]:
 
 def _anti_affinity(affinity: Json, namespace: str) -> Iterator[AntiAffinityRule]:
     """Those about pods of the own namespace. The API server has added `matchLabelKeys` to the selector."""
-    for term in _items(_object(affinity, "podAntiAffinity"), _REQUIRED):
+    for term in items_in(object_in(affinity, "podAntiAffinity"), _REQUIRED):
         if term.get("namespaceSelector") is not None or set(term.get("namespaces") or (namespace,)) != {namespace}:
             raise _UnreadError
         if term.get("labelSelector") is not None:  # without one it excludes no pod
-            labels, expressions = _selector(_object(term, "labelSelector"))
+            labels, expressions = _selector(object_in(term, "labelSelector"))
             yield AntiAffinityRule(str(term.get("topologyKey") or ""), labels, expressions)
 
 
 def _selector(selector: Json) -> tuple[dict[str, str], tuple[LabelRequirement, ...]]:
-    labels = {str(key): str(value) for key, value in _object(selector, "matchLabels").items()}
-    return labels, _requirements(_items(selector, "matchExpressions"))
+    labels = {str(key): str(value) for key, value in object_in(selector, "matchLabels").items()}
+    return labels, _requirements(items_in(selector, "matchExpressions"))
 
 
 def _requirements(expressions: Sequence[Json]) -> tuple[LabelRequirement, ...]:
@@ -162,16 +162,6 @@ def _requirements(expressions: Sequence[Json]) -> tuple[LabelRequirement, ...]:
         values = tuple(str(value) for value in expression.get("values") or ())
         found.append(LabelRequirement(str(expression.get("key") or ""), LabelOperator(operator), values))
     return tuple(found)
-
-
-def _object(item: Json, name: str) -> Json:
-    value = item.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _items(item: Json, name: str) -> Sequence[Json]:
-    value = item.get(name)
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else ()
 
 
 def _whole(value: object) -> int:
