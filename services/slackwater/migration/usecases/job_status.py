@@ -14,6 +14,8 @@ from slackwater.podmigration.documents import (
 from slackwater.podmigration.jobs import MigrationCondition
 from slackwater.reservations.documents import ReservationStatus
 
+_EXPLAINED = frozenset({MigrationCondition.ADMITTED, MigrationCondition.BOUND_POD_READY})
+
 
 def job_status(stored: StoredJob) -> PodMigrationJobStatus:
     """Returns the status of a job."""
@@ -48,7 +50,7 @@ def job_status(stored: StoredJob) -> PodMigrationJobStatus:
                 type=name.value,
                 status="True" if state.status else "False",
                 reason=state.reason.value,
-                message=job.message if name is MigrationCondition.ADMITTED and not state.status else "",
+                message=job.message if name in _EXPLAINED and not state.status else "",
                 since=time_text(state.since_s),
             )
             for name, state in job.conditions.items()
