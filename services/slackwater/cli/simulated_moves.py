@@ -7,6 +7,17 @@ from collections.abc import Callable, Sequence
 from slackwater.cli.output import Item, TableColumn, table
 
 MOST_REASONS = 5
+RARE_TARGETS = 0.5
+"""From this share of the time without a target on, the report says which threshold to look at."""
+ENDS = {
+    "done": "proposed what it could",
+    "no_source": "no hot node",
+    "not_anomalous": "hot nodes, but not for enough cycles",
+    "no_target": "hot nodes, but no low one to move to",
+    "no_fit": "no low node has room for a pod of a hot one",
+    "few_low_nodes": "fewer low nodes than numberOfNodes",
+    "all_low": "every node is low",
+}
 
 
 def lines(answer: Item) -> list[str]:
@@ -22,10 +33,40 @@ def lines(answer: Item) -> list[str]:
     columns += [_column(place, result["name"]) for place, result in enumerate(results)]
     shown = [heading, *cluster["notes"], "", *table(rows, columns, wide=False, headers=True), ""]
     for result in results:
+        shown += _ends(result)
         if reasons := sorted(result["refusals"].items(), key=lambda each: -each[1])[:MOST_REASONS]:
             counted = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in reasons)
             shown.append(f"not proposed by {result['name']}: {counted}")
-    return [*shown, *LEGEND]
+    return [*shown, *_targets(cluster["targets"]), *LEGEND]
+
+
+def _ends(result: Item) -> list[str]:
+    """Why the pools of a profile did not propose more; nothing of a way of moving pods that has none."""
+    shown = []
+    for pool in dict.fromkeys(each["pool"] for each in result["ends"]):
+        ends = [each for each in result["ends"] if each["pool"] == pool]
+        total = sum(each["cycles"] for each in ends)
+        counted = ", ".join(f"{ENDS.get(each['reason'], each['reason'])} {each['cycles']:,}" for each in ends)
+        shown.append(f"{result['name']}, pool {pool}: {total:,} cycles: {counted}")
+    return shown
+
+
+def _targets(targets: Item) -> list[str]:
+    """Whether there was a node to move to; nothing without low thresholds."""
+    low = targets["low_below_percent"]
+    if not low:
+        return []
+    where = " and ".join(f"{percent:g} % {name}" for name, percent in low.items())
+    above = ", ".join(f"{name} {share:.0%}" for name, share in targets["above_low"].items())
+    loads = ", ".join(f"{name} {load:.0%}" for name, load in targets["median_load"].items())
+    lines = [f"a node takes moved pods below {where}; with nothing moved none does in {targets['without']:.0%} of the "
+             f"time", f"  (by one resource alone: {above}); nodes use {loads} (median)"]  # fmt: skip
+    if targets["without"] >= RARE_TARGETS:
+        name = max(targets["above_low"], key=lambda each: float(targets["above_low"][each]))
+        lines.append(
+            f"  lowThresholds.{name} is too low for this trace, or {name} is full: compare it with what nodes use"
+        )
+    return lines
 
 
 def _column(place: int, name: str) -> TableColumn:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from nats.errors import Error as NatsError
 from tests.faults import move_machine as machine
 from tests.faults.audit import messages
 from tests.faults.halts import VARIABLE, HaltSwitch
@@ -53,7 +54,9 @@ _KINDS = {
     "podmigrationjobs": "PodMigrationJob",
 }
 _MARKS = {Story.GUARDED: machine.GUARDED, Story.LATE: machine.SLOW}
-_POINT_SECONDS, _END_SECONDS, _POLL_SECONDS = 30.0, 90.0, 0.03
+OLD_SECONDS = 1.1
+"""Beyond the life time of the profile."""
+_POINT_SECONDS, _END_SECONDS, _POLL_SECONDS = 60.0, 120.0, 0.03
 
 
 @dataclass(slots=True)
@@ -79,8 +82,11 @@ class Move:
 class KilledMoves:
     """Performs moves one after the other; each is killed at its point."""
 
-    def __init__(self, here: Site, halts: HaltSwitch, ledger: Ledger, agents: dict[str, Program]) -> None:
+    def __init__(
+        self, here: Site, bus: NatsBus, halts: HaltSwitch, ledger: Ledger, agents: dict[str, Program]
+    ) -> None:
         self._here = here
+        self._bus = bus
         self._halts = halts
         self._ledger = ledger
         self._agents = agents
@@ -95,6 +101,8 @@ class KilledMoves:
         await self._put("ensurance", "autonomies", machine.POOL, spec)
         await self._hold_up(False)
         machine.begin_pod(self._folders[machine.SOURCE], BESIDE, machine.PLAIN, "other", {})
+        await self._put("migration", "podmigrationjobs", BESIDE, {"podRef": {"uid": BESIDE}, "dryRun": True})
+        await until(self._rests, 60, "a first round was held", 0.1)  # the first one is due whatever the interval
 
     async def perform(self, move: Move) -> None:
         """One move with its kill; notes what it broke."""
@@ -186,9 +194,19 @@ class KilledMoves:
         return self._agents[machine.TARGET if is_started else machine.SOURCE]
 
     async def _is_seen(self, move: Move) -> bool:
-        """Whether what the agent reports now has the pod: the services read it at the same time."""
+        """Whether the pod is old enough for the profile, and the last reports of the nodes have it and no earlier one:
+        the services read them at the same time."""
         age_s = time.time() - (self._folders[machine.SOURCE] / "pods" / f"{move.uid}.json").stat().st_mtime
-        return age_s > 1.2
+        wanted = {machine.SOURCE: {BESIDE, move.uid}, machine.TARGET: set[str]()}
+        return age_s > OLD_SECONDS and all([await self._reported(node) == uids for node, uids in wanted.items()])
+
+    async def _reported(self, node: str) -> set[str] | None:
+        """The pods of the last report of a node; None: there is none."""
+        try:
+            last = await self._bus.jetstream.get_last_msg("USAGE", f"sw.v1.usage.reported.*.{node}")
+        except (NatsError, TimeoutError):
+            return None
+        return {pod["pod"]["uid"] for pod in json.loads(last.data or b"{}")["pods"]}
 
     async def _is_to_be_deleted(self, move: Move) -> bool:
         if move.point.story is Story.LATE:
@@ -202,12 +220,12 @@ class KilledMoves:
 
     async def _has_ended(self, move: Move) -> bool:
         job = await self._job(move)
-        if job is None or job["job"]["step"] != "ended":
-            return False
-        beside = await self._here.value(
-            "SELECT count(*) FROM migration.jobs WHERE name LIKE 'beside-%' AND document->'job'->>'step' <> 'ended'"
-        )
-        return beside == 0
+        return job is not None and job["job"]["step"] == "ended" and await self._rests()
+
+    async def _rests(self) -> bool:
+        """Whether there are jobs, and all have ended."""
+        steps = await self._here.rows("SELECT DISTINCT document->'job'->>'step' AS step FROM migration.jobs")
+        return [row["step"] for row in steps] == ["ended"]
 
     async def _job(self, move: Move) -> dict[str, Any] | None:
         rows = await self._here.rows(
@@ -273,11 +291,17 @@ class KilledMoves:
         async def stored() -> bool:
             document = {"kind": _KINDS[kind], "metadata": {"name": name}, "spec": spec}
             answer = await self._send("PUT", service, f"/v1/{kind}/{name}", document)
+            said[:] = [f"{time.monotonic() - began:.1f} s: {'no answer' if answer is None else answer.text[:300]}", *said[:3]]
             if answer is not None and 400 <= answer.status_code < 500 and answer.status_code != 409:
                 raise RuntimeError(answer.text)
             return answer is not None and answer.status_code in (200, 201)
 
-        await until(stored, 30, f"{kind}/{name} is stored", 0.05)
+        said: list[str] = []
+        began = time.monotonic()
+        try:
+            await until(stored, 30, f"{kind}/{name} is stored", 0.05)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; last answers: {said}") from None
 
     async def _delete(self, service: str, kind: str, name: str) -> None:
         async def gone() -> bool:
@@ -333,7 +357,7 @@ async def killed_moves(folder: Path, strictness: Strictness, points: Sequence[Cr
             agents[node] = Program(node, command, folder, {VARIABLE: str(halts.folder)})
             stack.push_async_callback(agents[node].stop)
             await agents[node].start()
-        killed = KilledMoves(here, halts, ledger, agents)
+        killed = KilledMoves(here, bus, halts, ledger, agents)
         await killed.declare()
         moves = [Move(number, point, f"{_MARKS.get(point.story, 'pod')}-{machine.NAMESPACE}-{number}")
                  for number, point in enumerate(points)]  # fmt: skip
