@@ -8,7 +8,7 @@ from slackwater.cli.output import Item, TableColumn, table
 
 MOST_REASONS = 5
 RARE_TARGETS = 0.5
-"""From this share of the time without a target on, the report says which threshold to look at."""
+"""From this share of the time without a target on, the report names the threshold."""
 ENDS = {
     "done": "proposed what it could",
     "no_source": "no hot node",
@@ -36,8 +36,8 @@ def lines(answer: Item) -> list[str]:
         shown += _ends(result)
         if reasons := sorted(result["refusals"].items(), key=lambda each: -each[1])[:MOST_REASONS]:
             counted = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in reasons)
-            shown.append(f"not proposed by {result['name']}: {counted}")
-    return [*shown, *_targets(cluster["targets"]), *LEGEND]
+            shown.append(f"pods not proposed by {result['name']}: {counted}")
+    return [*shown, "", *_targets(cluster["targets"]), *LEGEND]
 
 
 def _ends(result: Item) -> list[str]:
@@ -46,8 +46,8 @@ def _ends(result: Item) -> list[str]:
     for pool in dict.fromkeys(each["pool"] for each in result["ends"]):
         ends = [each for each in result["ends"] if each["pool"] == pool]
         total = sum(each["cycles"] for each in ends)
-        counted = ", ".join(f"{ENDS.get(each['reason'], each['reason'])} {each['cycles']:,}" for each in ends)
-        shown.append(f"{result['name']}, pool {pool}: {total:,} cycles: {counted}")
+        shown.append(f"{result['name']}, pool {pool}, of {total:,} cycles:")
+        shown += [f"{each['cycles']:9,}  {ENDS.get(each['reason'], each['reason'])}" for each in ends]
     return shown
 
 
@@ -56,17 +56,16 @@ def _targets(targets: Item) -> list[str]:
     low = targets["low_below_percent"]
     if not low:
         return []
+    loads = " and ".join(f"{share:.0%} {name}" for name, share in targets["median_load"].items())
     where = " and ".join(f"{percent:g} % {name}" for name, percent in low.items())
-    above = ", ".join(f"{name} {share:.0%}" for name, share in targets["above_low"].items())
-    loads = ", ".join(f"{name} {load:.0%}" for name, load in targets["median_load"].items())
-    lines = [f"a node takes moved pods below {where}; with nothing moved none does in {targets['without']:.0%} of the "
-             f"time", f"  (by one resource alone: {above}); nodes use {loads} (median)"]  # fmt: skip
-    if targets["without"] >= RARE_TARGETS:
-        name = max(targets["above_low"], key=lambda each: float(targets["above_low"][each]))
-        lines.append(
-            f"  lowThresholds.{name} is too low for this trace, or {name} is full: compare it with what nodes use"
-        )
-    return lines
+    shown = [
+        f"With nothing moved, nodes use {loads} (median). A pod goes to a node below {where}:",
+        f"there is none in {targets['without']:.0%} of the time.",
+    ]
+    alone = {name: share for name, share in targets["above_low"].items() if share >= RARE_TARGETS}
+    for name, share in alone.items():
+        shown.append(f"{name} alone rules every node out in {share:.0%} of the time: see lowThresholds.{name}.")
+    return [*shown, ""]
 
 
 def _column(place: int, name: str) -> TableColumn:
