@@ -97,7 +97,8 @@ async def test_where_no_node_has_room_nothing_is_evicted_and_the_counts_are_told
         await scene.turn(4)
         waiting = (await client.get("/v1/reservations")).json()["items"]
         assert [item["status"]["message"] for item in waiting] == [
-            "0 of 3 nodes take it: 1 headroom, 1 other-node, 1 requests"
+            "0 of 3 nodes take it: 1 headroom, 1 other-node, 1 requests; nearest is n2: 2 cpu needed, 600m left of "
+            "predicted headroom; 4 pods count with what they request until prediction knows them"
         ]
         assert waiting[0]["status"]["job"] == "first"
         refused = await client.delete(f"/v1/reservations/{waiting[0]['metadata']['name']}")
