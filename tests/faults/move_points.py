@@ -52,6 +52,12 @@ OUTCOMES: Final[Mapping[Story, frozenset[MoveOutcome]]] = {
     Story.UNSTARTED: frozenset({MoveOutcome.OLD_POD_RUNS}),
 }
 """How a job may end: a kill changes nothing of it, because each process goes on where it was."""
+DEGRADED_POINTS: Final = {
+    ("agent stores start starting after", "agent"): MoveOutcome.RETURNED,
+    ("agent launches before", "agent"): MoveOutcome.RETURNED,
+}
+"""Point and victim: an agent that dies between its record of a start and the launch does not know whether it launched;
+it answers that the pod is not there, and the workload goes back."""
 PODS: Final[Mapping[MoveOutcome, int]] = {
     MoveOutcome.MOVED: 1,
     MoveOutcome.RETURNED: 1,
@@ -128,6 +134,12 @@ class CrashPoint:
     name: str
     story: Story
     victim: str
+
+    @property
+    def outcomes(self) -> frozenset[MoveOutcome]:
+        """How the job may end."""
+        degraded = DEGRADED_POINTS.get((self.name, self.victim))
+        return OUTCOMES[self.story] if degraded is None else frozenset({degraded})
 
     def __str__(self) -> str:
         return f"{self.name}: {self.victim}"

@@ -27,6 +27,10 @@ from slackwater.model.records import record
 from slackwater.reservations.reservation import PLACED, Reservation
 
 
+BORROWED = ("batch-", "mid-")
+"""Prefixes of resources that a node offers."""
+
+
 class RoomFilter(StrEnum):
     """What keeps a reservation off a node. The first that applies is named."""
 
@@ -65,7 +69,8 @@ class RoomShortage:
 
     def message(self) -> str:
         """Returns it as a sentence."""
-        of = "predicted headroom" if self.why is RoomFilter.HEADROOM else "free requests"
+        of = "predicted headroom" if self.why is RoomFilter.HEADROOM else "what is not requested"
+        of = "the node's offer" if self.resource.startswith(BORROWED) else of
         left = _shown(self.resource, max(0, self.left))
         said = f"nearest is {self.node}: {_shown(self.resource, self.need)} {self.resource} needed, {left} left of {of}"
         if self.why is RoomFilter.HEADROOM and self.cold_pods:

@@ -19,7 +19,7 @@ from tests.faults.audit import messages
 from tests.faults.halts import VARIABLE, HaltSwitch
 from tests.faults.ledger import Key, Ledger, Outcome, read
 from tests.faults.move_halts import BESIDE
-from tests.faults.move_points import OUTCOMES, PODS, CrashPoint, Story
+from tests.faults.move_points import PODS, CrashPoint, Story
 from tests.faults.oracle import compare
 from tests.faults.scenario import Result, Strictness
 from tests.faults.site import Site, harness_bus, site
@@ -243,7 +243,7 @@ class KilledMoves:
             return
         move.outcome = stored["job"]["outcome"]
         outcome = MoveOutcome(move.outcome)
-        if outcome not in OUTCOMES[move.point.story]:
+        if outcome not in move.point.outcomes:
             move.broken.append(f"ended as {outcome}: {stored['job']['reason']} {stored['job']['message']}")
         pods = [pod["uid"] for node in self._folders.values() for pod in machine.living(node)
                 if pod["namespace"] == machine.NAMESPACE]  # fmt: skip

@@ -46,7 +46,7 @@ def test_each_finds_what_the_former_ones_left() -> None:
     assert [each.node for each in found] == ["a", "b", "a", "b", "a", "b", "a", "b"]
     beyond = place_plainly([*pending, reservation(name="r8")], [node("a"), node("b")])[-1]
     assert beyond.node == ""
-    nearest = "nearest is a: 1 cpu needed, 0 left of free requests"
+    nearest = "nearest is a: 1 cpu needed, 0 left of what is not requested"
     assert beyond.message() == f"0 of 2 nodes take it: 2 requests; {nearest}"
 
 

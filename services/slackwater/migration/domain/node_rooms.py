@@ -113,7 +113,7 @@ def _node(view: ClusterView, name: str, row: int, taken_off: Mapping[str, int]) 
     return PlacementNode(
         name=name,
         allocatable=allocatable,
-        system_peak=_amounts(nodes.system_peak, row, "") if nodes.system_peak.known[row].all() else {},
+        system_peak=dict(zip(("cpu", "memory"), nodes.system_load(row), strict=True)),
         labels={} if facts is None else facts.labels,
         unschedulable=bool(nodes.cordoned[row]),
     )
