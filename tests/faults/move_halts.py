@@ -84,9 +84,8 @@ def _in_rounds(halts: Halts) -> None:
     ) -> MigrationLedger:
         new = [name for name in after.jobs if name not in before.jobs and not name.startswith(BESIDE)]
         points = [transition_point(NEW, MigrationStep.WAITING) for _ in new]
-        for step in steps:
-            if not step.name.startswith(BESIDE):
-                points.append(transition_point(step.before.step, step.after.step))
+        counted = [step for step in steps if not step.name.startswith(BESIDE)]
+        points += [transition_point(step.before.step, step.after.step) for step in counted]
         steps.clear()
         for point in points:
             halts.at(f"{point} before")

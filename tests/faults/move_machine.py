@@ -34,6 +34,7 @@ from slackwater.agent.domain.starts import StartRecord
 from slackwater.agent.domain.workload_template import WorkloadTemplate
 from slackwater.agent.edge.late_bus import LateBus
 from slackwater.agent.node_agent import AgentService
+from slackwater.agent.ports import RawSample
 from slackwater.agent.settings import AgentSettings
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.bus.port import Bus
@@ -94,6 +95,7 @@ class FolderMachine(SimulatedDriver):
         super().__init__(node, 1, SystemClock())
         self._folder = folder
         self._halts = halts
+        self._is_sampling = False
         self._log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def open(self) -> None:
@@ -103,8 +105,18 @@ class FolderMachine(SimulatedDriver):
         self._read()
 
     def pods(self) -> tuple[Pod, ...]:
-        self._read()
+        if not self._is_sampling:
+            self._read()
         return super().pods()
+
+    def sample(self) -> RawSample:
+        """Of the pods that ran when it began: another process begins and ends pods meanwhile."""
+        self._read()
+        self._is_sampling = True
+        try:
+            return super().sample()
+        finally:
+            self._is_sampling = False
 
     def alive(self, pod_uid: str) -> bool:
         return pod_uid in {line["uid"] for line in living(self._folder)}

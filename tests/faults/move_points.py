@@ -13,6 +13,7 @@ from typing import Final
 from tests.faults.move_halts import NEW, declared_point, kept_point, plan_point, publish_point, transition_point
 
 from slackwater.descheduler.domain.kept_plans import PlanState
+from slackwater.events.move_proposed import MoveProposed
 from slackwater.model.start_states import StartState
 from slackwater.podmigration.jobs import MigrationStep, MoveOutcome
 
@@ -140,6 +141,12 @@ class CrashPoint:
         """How the job may end."""
         degraded = DEGRADED_POINTS.get((self.name, self.victim))
         return OUTCOMES[self.story] if degraded is None else frozenset({degraded})
+
+    @property
+    def needs_descheduler(self) -> bool:
+        """Whether it is killed, or comes by, or has to propose the move."""
+        proposes = self.story is Story.PLANNED or self.name.startswith(kept_point(MoveProposed.TYPE))
+        return proposes or "descheduler" in (self.victim, self.name.split()[0])
 
     def __str__(self) -> str:
         return f"{self.name}: {self.victim}"

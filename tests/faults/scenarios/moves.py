@@ -6,9 +6,10 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.model.workload_labels import TEMPLATE_LABEL
 from slackwater.podmigration.jobs import MoveOutcome
 
-SERVICES = ("ensurance", "descheduler", "migration")
 QUICK_MOVES = {
     "SLACKWATER_MIGRATION_ROUND_SECONDS": "0.1",
     "SLACKWATER_MIGRATION_GRACE_SECONDS": "5",
@@ -82,9 +82,7 @@ class Move:
 class KilledMoves:
     """Performs moves one after the other; each is killed at its point."""
 
-    def __init__(
-        self, here: Site, bus: NatsBus, halts: HaltSwitch, ledger: Ledger, agents: dict[str, Program]
-    ) -> None:
+    def __init__(self, here: Site, bus: NatsBus, halts: HaltSwitch, ledger: Ledger, agents: dict[str, Program]) -> None:
         self._here = here
         self._bus = bus
         self._halts = halts
@@ -93,6 +91,7 @@ class KilledMoves:
         self._folders = {node: here.folder / node for node in agents}
         self._log = here.folder / "effects.jsonl"
         self._held_up = False
+        self._has_proposals = "descheduler" in here.programs
 
     async def declare(self) -> None:
         """The documents that hold for all moves."""
@@ -120,7 +119,7 @@ class KilledMoves:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._tell(move))
             group.create_task(self._strike(move))
-        if move.point.story is Story.MOVED:
+        if move.point.story is Story.MOVED and self._has_proposals:
             await self._delete("descheduler", "deschedulerprofiles", move.name)
         self._judge(move, await self._job(move))
         move.seconds = time.monotonic() - began
@@ -129,7 +128,7 @@ class KilledMoves:
         """The story of a move until its job has ended."""
         await until(lambda: self._is_seen(move), 30, f"{move.uid} is reported")
         match move.point.story:
-            case Story.MOVED:
+            case Story.MOVED if self._has_proposals:
                 await self._put("descheduler", "deschedulerprofiles", move.name, _profile(dry_run=False))
             case Story.PLANNED:
                 await self._put("descheduler", "deschedulerprofiles", move.name, _profile(dry_run=True))
@@ -291,17 +290,16 @@ class KilledMoves:
         async def stored() -> bool:
             document = {"kind": _KINDS[kind], "metadata": {"name": name}, "spec": spec}
             answer = await self._send("PUT", service, f"/v1/{kind}/{name}", document)
-            said[:] = [f"{time.monotonic() - began:.1f} s: {'no answer' if answer is None else answer.text[:300]}", *said[:3]]
+            said.append("no answer" if answer is None else answer.text[:300])
             if answer is not None and 400 <= answer.status_code < 500 and answer.status_code != 409:
                 raise RuntimeError(answer.text)
             return answer is not None and answer.status_code in (200, 201)
 
         said: list[str] = []
-        began = time.monotonic()
         try:
             await until(stored, 30, f"{kind}/{name} is stored", 0.05)
         except TimeoutError as error:
-            raise TimeoutError(f"{error}; last answers: {said}") from None
+            raise TimeoutError(f"{error}; last answer: {said[-1]}") from None
 
     async def _delete(self, service: str, kind: str, name: str) -> None:
         async def gone() -> bool:
@@ -333,19 +331,22 @@ def _profile(*, dry_run: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _overlaps(jobs: Any) -> list[str]:
+def _overlaps(jobs: Iterable[dict[str, Any]]) -> list[str]:
     """Jobs that were admitted while another one was under way."""
-    spans = sorted((job["job"]["admitted_s"], job["ended_s"], job["job"]["id"]) for job in jobs
-                   if job["job"]["admitted_s"])  # fmt: skip
-    return [id_ for (_, end, _), (begin, _, id_) in zip(spans, spans[1:], strict=False) if begin < end]
+    admitted = [stored for stored in jobs if stored["job"]["admitted_s"]]
+    spans = sorted((stored["job"]["admitted_s"], stored["ended_s"], stored["job"]["id"]) for stored in admitted)
+    return [id_ for (_, end, _), (begin, _, id_) in pairwise(spans) if begin < end]
 
 
 async def killed_moves(folder: Path, strictness: Strictness, points: Sequence[CrashPoint]) -> Result:
-    """A move for each point, one after the other, on the same servers."""
+    """A move for each point, one after the other, on the same servers. Without the descheduler, if no point needs it:
+    jobs are applied then."""
     result, halts = Result(), HaltSwitch(folder / "halts")
+    services = ["ensurance", "migration"]
+    services += ["descheduler"] if any(point.needs_descheduler for point in points) else []
     environment = {**QUICK_MOVES, VARIABLE: str(halts.folder)}
     async with AsyncExitStack() as stack:
-        starting = site(folder, SERVICES, environment=environment, sabotage="move-halts")
+        starting = site(folder, services, environment=environment, sabotage="move-halts")
         here = await stack.enter_async_context(starting)
         bus = await stack.enter_async_context(harness_bus(here.broker.url))
         ledger = Ledger(folder / "ledger.jsonl")
