@@ -21,7 +21,7 @@ from slackwater.events.reclaim_answered import ReclaimAnswered
 from slackwater.events.serialized import Written
 from slackwater.migration.adapters.migration_rows import KeyedMigrationStore
 from slackwater.migration.domain.job_asks import JobAsk
-from slackwater.migration.domain.migration_round import JobStep, RoundResult
+from slackwater.migration.domain.migration_round import JobStep, RoundResult, migration_round
 from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MigrationLedger
 from slackwater.migration.usecases import move_pods
 from slackwater.podmigration.jobs import MigrationStep
@@ -67,7 +67,7 @@ def install() -> None:
 
 
 def _in_rounds(halts: Halts) -> None:
-    decide, write = move_pods.migration_round, KeyedMigrationStore.commit
+    decide, write = migration_round, KeyedMigrationStore.commit
     steps: list[JobStep] = []
 
     def deciding(*arguments: Any) -> RoundResult:
@@ -94,7 +94,7 @@ def _in_rounds(halts: Halts) -> None:
             halts.at(f"{point} after")
         return written
 
-    move_pods.migration_round = deciding
+    move_pods.__dict__["migration_round"] = deciding
     KeyedMigrationStore.commit = commit  # type: ignore[method-assign] # the point
 
 

@@ -26,7 +26,6 @@ from slackwater.model.quantities import format_cpu, format_memory
 from slackwater.model.records import record
 from slackwater.reservations.reservation import PLACED, Reservation
 
-
 BORROWED = ("batch-", "mid-")
 """Prefixes of resources that a node offers."""
 

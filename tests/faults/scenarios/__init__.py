@@ -66,6 +66,7 @@ SCENARIOS: Final = (
         "kill -9 of descheduler, migration and agents at every step of a move",
         partial(killed_moves, points=crash_points()),
         minutes=18,
+        by_name=True,
     ),
     Scenario("partition", "no network between agent and broker for 60 s", partition, minutes=1.6),
     Scenario(
