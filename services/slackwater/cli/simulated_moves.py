@@ -9,15 +9,6 @@ from slackwater.cli.output import Item, TableColumn, table
 MOST_REASONS = 5
 RARE_TARGETS = 0.5
 """From this share of the time without a target on, the report names the threshold."""
-ENDS = {
-    "done": "proposed what it could",
-    "no_source": "no hot node",
-    "not_anomalous": "hot nodes, but not for enough cycles",
-    "no_target": "hot nodes, but no low one to move to",
-    "no_fit": "no low node has room for a pod of a hot one",
-    "few_low_nodes": "fewer low nodes than numberOfNodes",
-    "all_low": "every node is low",
-}
 
 
 def lines(answer: Item) -> list[str]:
@@ -47,7 +38,7 @@ def _ends(result: Item) -> list[str]:
         ends = [each for each in result["ends"] if each["pool"] == pool]
         total = sum(each["cycles"] for each in ends)
         shown.append(f"{result['name']}, pool {pool}, of {total:,} cycles:")
-        shown += [f"{each['cycles']:9,}  {ENDS.get(each['reason'], each['reason'])}" for each in ends]
+        shown += [f"{each['cycles']:9,}  {each['text']}" for each in ends]
     return shown
 
 

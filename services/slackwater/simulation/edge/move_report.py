@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
+from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.simulation.domain.move_policies import RESOURCES
 from slackwater.simulation.domain.move_tally import bucketed
 from slackwater.simulation.edge.simulation_report import ReportPart
 from slackwater.simulation.usecases.replay_moves import MoveSimulation, MovesReplayed
 
 MOST_POINTS = 240
+_ENDS: Mapping[RoundEnd, str] = {
+    RoundEnd.DONE: "proposed what it could",
+    RoundEnd.NO_SOURCE: "no hot node",
+    RoundEnd.NOT_ANOMALOUS: "hot nodes, but not for enough cycles",
+    RoundEnd.NO_TARGET: "hot nodes, but no low one to move to",
+    RoundEnd.NO_FIT: "no low node has room for a pod of a hot one",
+    RoundEnd.FEW_LOW_NODES: "fewer low nodes than numberOfNodes",
+    RoundEnd.ALL_LOW: "every node is low",
+}
 
 
 class TargetShares(ReportPart):
@@ -29,6 +40,7 @@ class PoolEnd(ReportPart):
 
     pool: str
     reason: str = Field(description="why it proposed nothing more: done, no_source, not_anomalous, no_target, ...")
+    text: str = Field(description="the reason in words")
     cycles: int
 
 
@@ -97,7 +109,10 @@ def _result(replayed: MovesReplayed) -> MoveResult:
         back=tally.back,
         looping=len(tally.loops),
         refusals=dict(replayed.refusals),
-        ends=[PoolEnd(pool=pool, reason=end.value, cycles=count) for (pool, end), count in replayed.ends.items()],
+        ends=[
+            PoolEnd(pool=pool, reason=end.value, text=_ENDS[end], cycles=count)
+            for (pool, end), count in replayed.ends.items()
+        ],
         imbalance_points=[round(value, 5) for value in bucketed(tally.imbalance, MOST_POINTS)],
         hot_points=[round(value, 2) for value in bucketed(tally.hot_nodes, MOST_POINTS)],
     )
