@@ -120,6 +120,8 @@ class NodeColumns:
     liveness: NDArray[np.int8]
     cordoned: Flags
     intent_pending: Flags
+    failed: Sequence[Sequence[Pod]]
+    """Pods that have ended with a failure and are listed still, as reported. They use nothing and have no row."""
 
     def is_stale(self, source: Source, seconds: float) -> Flags:
         """The nodes whose last event of a source is missing, or further than `seconds` from now."""

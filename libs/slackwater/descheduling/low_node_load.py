@@ -253,14 +253,16 @@ def _relieve(
     judged = dict(load.prod if prod else load.usage)
     usage = dict(load.usage)
     excess = excess_of(judged, limits)
-    candidates = [pod for pod in load.pods if pod.load(args.load) is not None and (pod.tier is Tier.PROD or not prod)]
+    live = [pod for pod in load.pods if not pod.has_failed]
+    candidates = [pod for pod in live if pod.load(args.load) is not None and (pod.tier is Tier.PROD or not prod)]
     reason = eviction_reason(judged, load.node.allocatable, limits, prod=prod)
     found, unplaced = [], 0
     for pod in in_eviction_order(candidates, excess, args.weights, args.load):
         if not over(judged, limits):
             break
         amounts = pod.load(args.load) or {}
-        if not gate.allows(pod):
+        relieves = any(name == PODS or amounts.get(name, 0) > 0 for name in excess_of(judged, limits))
+        if not relieves or not gate.allows(pod):  # the move of an idle pod would help nothing
             continue
         target = search.reserve(pod, amounts, score_of(load, usage, args.weights), prod=prod)
         if target is None:

@@ -8,7 +8,8 @@ from drawn_rooms import LIMITS, many_reservations, nodes_with_pods, rooms
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.descheduling.placement import PODS, NodeTaint, PlacedPod, PlacementNode
+from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
+from slackwater.model.placement_rules import NodeTaint
 from slackwater.reservations.lifecycle import place
 from slackwater.reservations.placement import (
     NodeRoom,

@@ -23,10 +23,11 @@ from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
 from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.knobs import ContainerOf, Knob, KnobSpec, Target, Tree, Value
 from slackwater.agent.domain.samples import HostSample
+from slackwater.agent.domain.simulated_faults import TAINT, ZONE, FleetFault, failed_pods, with_faults, zone_of
 from slackwater.agent.domain.weights import IDLE_SHARES
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
 from slackwater.model.errors import Misconfigured, NotFound
-from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.nodes import CpuTopology, NodeFacts, PodDetail
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier, default_qos
@@ -187,6 +188,10 @@ class SimulatedDriver:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     host_apps: tuple[HostApplication, ...] = ()
     knobs: tuple[KnobSpec, ...] = KNOBS
+    faults: frozenset[FleetFault] = frozenset()
+    is_spare: bool = False
+    """It runs no pods."""
+    _failed: dict[str, Pod] = field(default_factory=dict)
     _pods: dict[str, Pod] = field(default_factory=dict)
     _texts: dict[Knob, str] = field(default_factory=dict)
     _cpu_ns: dict[str, float] = field(default_factory=dict)
@@ -197,10 +202,12 @@ class SimulatedDriver:
     _last: float | None = None
 
     def open(self) -> None:
+        pods = () if self.is_spare else fleet_pods(self.node, self.cpus, self.started_at)
+        self._failed |= {pod.uid: pod for pod in failed_pods(pods, self.faults)}
         for spec in self.knobs:
             for target in (*Tier, *Tree):
                 self._texts[self._knob(spec, target)] = spec.plain_text(spec.default)
-        for pod in fleet_pods(self.node, self.cpus, self.started_at):
+        for pod in with_faults(pods, self.faults, zone_of(self.seed)):
             self.begin(pod)
 
     def begin(self, pod: Pod) -> None:
@@ -225,6 +232,9 @@ class SimulatedDriver:
             cgroup_version="none",
             driver="simulated",
             agent_version=version(),
+            labels={ZONE: zone_of(self.seed)},
+            taints=(TAINT,) if FleetFault.TAINTED in self.faults else (),
+            reports=tuple(PodDetail),
         )
 
     def pods(self) -> tuple[Pod, ...]:
@@ -258,7 +268,15 @@ class SimulatedDriver:
         psi = PsiTotals(cpu_some_us=round(self._waited_us))
         memory = sum(pod.memory_bytes or 0 for pod in pods) + sum(app.memory_bytes for app in apps)
         return RawSample(
-            now, self.clock.now(), round(self._busy_ns), memory, psi, {Tier.PROD: psi}, pods, host_apps=apps
+            now,
+            self.clock.now(),
+            round(self._busy_ns),
+            memory,
+            psi,
+            {Tier.PROD: psi},
+            pods,
+            host_apps=apps,
+            failed_pods=tuple(self._failed.values()),
         )
 
     def glance(self) -> None:
@@ -285,9 +303,10 @@ class SimulatedDriver:
         self._texts[knob] = text
 
     def alive(self, pod_uid: str) -> bool:
-        return pod_uid in self._pods
+        return pod_uid in self._pods or pod_uid in self._failed
 
     def terminate(self, pod_uid: str, signal: int) -> None:
+        self._failed.pop(pod_uid, None)
         if signal in (signals.SIGTERM, signals.SIGKILL) and self._pods.pop(pod_uid, None) is not None:
             for spec in self.knobs:
                 del self._texts[self._knob(spec, pod_uid)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slackwater.migration.domain.disruption_budgets import budgets_of
-from slackwater.migration.domain.sightings import SeenCluster
+from slackwater.migration.domain.sightings import SeenCluster, unready_of
 from slackwater.migration.domain.stored_jobs import ArbitrationState, MigrationLedger, StoredJob
 from slackwater.podmigration.documents import ArbitrationRules
 from slackwater.podmigration.jobs import MigrationStep
@@ -21,11 +21,12 @@ def snapshot_of(ledger: MigrationLedger, seen: SeenCluster, rules: ArbitrationRu
     live = ledger.live()
     away: dict[str, int] = {}
     for stored in live:
-        if stored.job.step is MigrationStep.REPLACING and not stored.job.replacement:
+        if stored.job.step is MigrationStep.REPLACING and not stored.job.replacement and not stored.pod.failed:
             away[stored.pod.workload] = away.get(stored.pod.workload, 0) + 1
     workloads = {
         stored.pod.workload: WorkloadReplicas(
-            seen.replicas.get(stored.pod.workload, 0) + away.get(stored.pod.workload, 0)
+            seen.replicas.get(stored.pod.workload, 0) + away.get(stored.pod.workload, 0),
+            unready_of(seen, stored.pod.workload),
         )
         for stored in live
         if stored.pod.workload
@@ -87,9 +88,10 @@ def is_held_by_other(before: StoredJob | None, after: StoredJob) -> bool:
 
 
 def _budgets(stored: StoredJob, seen: SeenCluster) -> Sequence[str]:
-    """Of the pod as it is seen now; one that is gone is not ready any more, which its budgets count by themselves."""
+    """Of the pod as it is seen now; one that is gone or has failed is not ready any more, which its budgets count by
+    themselves."""
     pod = seen.pods.get(stored.job.pod)
-    return () if pod is None else budgets_of(seen.budgets, pod.pod.namespace, pod.pod.labels)
+    return () if pod is None or stored.pod.failed else budgets_of(seen.budgets, pod.pod.namespace, pod.pod.labels)
 
 
 def _waiting(stored: StoredJob, budgets: Mapping[str, Sequence[str]]) -> WaitingJob:
@@ -98,7 +100,7 @@ def _waiting(stored: StoredJob, budgets: Mapping[str, Sequence[str]]) -> Waiting
         pod=stored.job.pod,
         namespace=stored.pod.namespace,
         node=stored.job.node,
-        workload=stored.pod.workload,
+        workload="" if stored.pod.failed else stored.pod.workload,
         submitted_s=stored.job.submitted_s,
         pod_priority=stored.pod.priority,
         priority=stored.request.priority,
@@ -115,7 +117,7 @@ def _active(stored: StoredJob, budgets: Mapping[str, Sequence[str]]) -> ActiveJo
         pod=stored.job.pod,
         namespace=stored.pod.namespace,
         node=stored.job.node,
-        workload=stored.pod.workload,
+        workload="" if stored.pod.failed else stored.pod.workload,
         budgets=budgets.get(stored.name, ()),
         evicted=stored.job.step is MigrationStep.REPLACING,
         replacement=stored.job.replacement,

@@ -10,6 +10,7 @@ import numpy as np
 
 from slackwater.cluster.view import CPU, MEMORY, Amounts, ClusterView
 from slackwater.descheduling.placement import PlacedPod, PlacementNode
+from slackwater.descheduling.reported_pods import with_details
 from slackwater.migration.domain.sightings import requests_of
 from slackwater.model.tiers import Tier
 from slackwater.reservations.placement import NodeRoom, room_of
@@ -75,7 +76,7 @@ def placed_pod(view: ClusterView, row: int, node: str) -> PlacedPod | None:
     peak = None
     if pods.peak.known[row].all():
         peak = {"cpu": int(pods.peak.value[row, CPU]), "memory": int(pods.peak.value[row, MEMORY])}
-    return PlacedPod(
+    placed = PlacedPod(
         uid=pod.uid,
         name=pod.name,
         namespace=pod.namespace,
@@ -89,6 +90,7 @@ def placed_pod(view: ClusterView, row: int, node: str) -> PlacedPod | None:
         peak=peak if peak is not None else expected_peak(requests_of(pod)),
         labels=pod.labels,
     )
+    return with_details(placed, pod)
 
 
 def expected_peak(requests: Mapping[str, int]) -> dict[str, int]:
@@ -115,6 +117,7 @@ def _node(view: ClusterView, name: str, row: int, taken_off: Mapping[str, int]) 
         allocatable=allocatable,
         system_peak=dict(zip(("cpu", "memory"), nodes.system_load(row), strict=True)),
         labels={} if facts is None else facts.labels,
+        taints=() if facts is None else facts.taints,
         unschedulable=bool(nodes.cordoned[row]),
     )
 

@@ -15,6 +15,8 @@ from slackwater.podmigration.jobs import MigrationCondition
 from slackwater.reservations.documents import ReservationStatus
 from slackwater.reservations.reservation import ReservationPhase
 
+_EXPLAINED = frozenset({MigrationCondition.ADMITTED, MigrationCondition.BOUND_POD_READY})
+
 
 def job_status(stored: StoredJob) -> PodMigrationJobStatus:
     """Returns the status of a job."""
@@ -49,7 +51,7 @@ def job_status(stored: StoredJob) -> PodMigrationJobStatus:
                 type=name.value,
                 status="True" if state.status else "False",
                 reason=state.reason.value,
-                message=job.message if name is MigrationCondition.ADMITTED and not state.status else "",
+                message=job.message if name in _EXPLAINED and not state.status else "",
                 since=time_text(state.since_s),
             )
             for name, state in job.conditions.items()
