@@ -25,6 +25,7 @@ from slackwater.agent.adapters.linux.workload_files import WorkloadFiles
 from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, MemoryLedger, MemoryStarts
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.adapters.simulated import SimulatedDriver
+from slackwater.agent.adapters.simulated_launcher import SimulatedLauncher
 from slackwater.agent.adapters.starts_file import JsonStarts
 from slackwater.agent.domain.simulated_faults import faults_of, is_spare
 from slackwater.agent.fleet import FleetService
@@ -124,6 +125,8 @@ def build_agent(
 
 def _launcher(settings: AgentSettings, state_dir: Path, driver: Driver) -> Launcher | None:
     """What starts workloads of this machine; None where the operator has described none."""
+    if isinstance(driver, SimulatedDriver):
+        return SimulatedLauncher(driver)
     if settings.workloads_dir is None or not isinstance(driver, LinuxDriver):
         return None
     return ProcessLauncher(WorkloadFiles(settings.workloads_dir.absolute()), state_dir, driver.layout.instance)

@@ -235,7 +235,7 @@ def test_the_margin_keeps_small_gains_from_moving_pods() -> None:
     ("of_second", "end"),
     [
         ({"unschedulable": True}, RoundEnd.NO_TARGET),
-        ({"taints": (NodeTaint("gpu"),)}, RoundEnd.DONE),
+        ({"taints": (NodeTaint("gpu"),)}, RoundEnd.NO_FIT),
         ({"measured_s": -1000.0}, RoundEnd.NO_TARGET),
     ],
 )

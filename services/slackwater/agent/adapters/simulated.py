@@ -14,6 +14,7 @@ import signal as signals
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, milli
@@ -31,6 +32,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier, default_qos
 from slackwater.model.time import Clock
+from slackwater.model.workload_labels import TEMPLATE_LABEL, digest_of
 from slackwater.runtime.version import version
 
 TIDE_SECONDS, REST_SECONDS = 18, 10
@@ -139,27 +141,39 @@ def settle(capacity: float, cpus: int, claims: Sequence[CpuClaim], tier_weights:
     return Shares(usage, pressure, SERVICE_SECONDS / max(0.02, 1 - pressure) * (1 + waiting))
 
 
+FLEET: Final[Mapping[str, tuple[Tier, int]]] = {
+    "quotes": (Tier.PROD, 300),
+    "orders": (Tier.PROD, 200),
+    "crunch": (Tier.BATCH, 150),
+    "index": (Tier.BATCH, 100),
+}
+"""The same on every node: two prod services, two greedy batch jobs; with what each requests per CPU, in milli-cores."""
+_LABELS: Final = {workload: {TEMPLATE_LABEL: digest_of(workload.encode())} for workload in FLEET}
+
+
 def fleet_pods(node: str, cpus: int, started_at: datetime) -> tuple[Pod, ...]:
-    """The same job on every node: two prod services, two greedy batch jobs."""
-    parts = (
-        ("quotes", Tier.PROD, 300),
-        ("orders", Tier.PROD, 200),
-        ("crunch", Tier.BATCH, 150),
-        ("index", Tier.BATCH, 100),
-    )
+    """The pods of a machine at first."""
     return tuple(
-        Pod(
-            uid=f"{node}-{workload}",
-            name=f"{workload}-{node}",
-            namespace="default",
-            workload=workload,
-            tier=tier,
-            qos=default_qos(tier),
-            priority=DEFAULT_PRIORITY[tier],
-            request=Resources(milli_per_cpu * cpus, _GIB),
-            started_at=started_at,
-        )
-        for workload, tier, milli_per_cpu in parts
+        fleet_pod(workload, cpus, started_at, f"{node}-{workload}", f"{workload}-{node}") for workload in FLEET
+    )
+
+
+def fleet_pod(
+    workload: str, cpus: int, started_at: datetime, uid: str, name: str, labels: Mapping[str, str] | None = None
+) -> Pod:
+    """A pod of a workload of the fleet, as from a workload file that every machine has."""
+    tier, milli_per_cpu = FLEET[workload]
+    return Pod(
+        uid=uid,
+        name=name,
+        namespace="default",
+        workload=workload,
+        tier=tier,
+        qos=default_qos(tier),
+        priority=DEFAULT_PRIORITY[tier],
+        request=Resources(milli_per_cpu * cpus, _GIB),
+        started_at=started_at,
+        labels={**_LABELS[workload], **labels} if labels else _LABELS[workload],
     )
 
 
@@ -189,13 +203,19 @@ class SimulatedDriver:
 
     def open(self) -> None:
         pods = () if self.is_spare else fleet_pods(self.node, self.cpus, self.started_at)
-        self._pods |= {pod.uid: pod for pod in with_faults(pods, self.faults, zone_of(self.seed))}
         self._failed |= {pod.uid: pod for pod in failed_pods(pods, self.faults)}
         for spec in self.knobs:
-            for target in (*self._pods, *Tier, *Tree):
+            for target in (*Tier, *Tree):
                 self._texts[self._knob(spec, target)] = spec.plain_text(spec.default)
-        for pod in self._pods.values():
-            self._texts[self._knob(CPU_WEIGHT, pod.uid)] = str(pod.request.cpu_milli * 1024 // 1000)
+        for pod in with_faults(pods, self.faults, zone_of(self.seed)):
+            self.begin(pod)
+
+    def begin(self, pod: Pod) -> None:
+        """Let a pod run."""
+        self._pods[pod.uid] = pod
+        for spec in self.knobs:
+            self._texts[self._knob(spec, pod.uid)] = spec.plain_text(spec.default)
+        self._texts[self._knob(CPU_WEIGHT, pod.uid)] = str(pod.request.cpu_milli * 1024 // 1000)
 
     def close(self) -> None:
         self._pods.clear()

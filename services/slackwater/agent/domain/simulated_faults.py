@@ -53,10 +53,11 @@ def with_faults(pods: Iterable[Pod], faults: frozenset[FleetFault], zone: str) -
 
 
 def failed_pods(pods: Iterable[Pod], faults: Collection[FleetFault]) -> list[Pod]:
-    """Returns what has failed on the node: one pod of `orders`, before the present one."""
+    """Returns what has failed on the node: one pod of `orders`, before the present one. The present one replaced it, so
+    no move starts another."""
     status = PodStatus(ready=False, phase=FAILED, reason="OOMKilled")
     return [
-        replace(pod, uid=f"{pod.uid}-before", name=f"{pod.name}-before", status=status)
+        replace(pod, uid=f"{pod.uid}-before", name=f"{pod.name}-before", status=status, labels={})
         for pod in pods
         if pod.workload == "orders" and FleetFault.FAILED in faults
     ]

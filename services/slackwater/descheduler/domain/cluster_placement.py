@@ -61,7 +61,7 @@ def _node(view: ClusterView, row: int) -> PlacementNode:
         name=nodes.names[row],
         allocatable={**_amounts(nodes.allocatable, row), **_offers(view, row), PODS: MOST_PODS_PER_NODE},
         system_usage=_amounts(nodes.system_usage, row),
-        system_peak=_amounts(nodes.system_peak, row),
+        system_peak=dict(zip(("cpu", "memory"), nodes.system_load(row), strict=True)),
         labels={} if facts is None else facts.labels,
         taints=() if facts is None else facts.taints,
         reports=() if facts is None else facts.reports,

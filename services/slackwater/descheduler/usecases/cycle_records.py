@@ -26,6 +26,7 @@ _ENDS: Final = {
     RoundEnd.NO_SOURCE: "no node is above its high thresholds",
     RoundEnd.NOT_ANOMALOUS: "nodes are above their high thresholds, but not for enough rounds",
     RoundEnd.NO_TARGET: "no node is below its low thresholds",
+    RoundEnd.NO_FIT: "no node below its low thresholds has room for any pod of those above their high ones",
     RoundEnd.FEW_LOW_NODES: "too few nodes are below their low thresholds",
     RoundEnd.ALL_LOW: "all nodes are below their low thresholds",
     RoundEnd.DONE: "nodes above their high thresholds were relieved as far as limits and targets allow",
