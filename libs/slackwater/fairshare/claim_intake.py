@@ -93,14 +93,7 @@ def _unlent(layout: TreeLayout) -> Occupancy | None:
     """Returns the tree with nothing used but what its quotas keep for themselves; None where all lend."""
     if layout.all_lend:
         return None
-    kept = {
-        quota.name: {
-            key: max(quota.minimum.get(key, 0), quota.guaranteed.get(key, 0))
-            for key in {*quota.minimum, *quota.guaranteed}
-        }
-        for quota in layout.order
-        if not quota.lends
-    }
+    kept = {quota.name: quota.entitled for quota in layout.order if not quota.lends}
     return Occupancy(layout, kept, {}, {})
 
 

@@ -78,7 +78,8 @@ class ElasticQuotaSpec(Part):
         default_factory=dict, description="what it never exceeds; a resource that is not named is not limited"
     )
     shared_weight: WrittenAmounts = Field(
-        default_factory=dict, description="share of what is left after all mins; empty, or 0 in all: max"
+        default_factory=dict,
+        description="share of what is left after all mins; of a resource that it does not name, or 0 in all: max",
     )
     guaranteed: WrittenAmounts = Field(default_factory=dict, description="kept even where mins are scaled down")
     allow_lent_resource: bool = Field(True, description="whether others may use what it does not ask for of its min")
@@ -156,7 +157,7 @@ def quota_of(document: ElasticQuota) -> DeclaredQuota:
         parent=spec.parent,
         minimum=amounts_of(spec.min),
         maximum=amounts_of(spec.max),
-        weight=amounts_of(spec.shared_weight),
+        weight=_weights(amounts_of(spec.shared_weight), amounts_of(spec.max)),
         guaranteed=amounts_of(spec.guaranteed),
         lends=spec.allow_lent_resource,
         scales=spec.allow_min_scaling,
@@ -165,6 +166,11 @@ def quota_of(document: ElasticQuota) -> DeclaredQuota:
     )
     strict = spec.queue_policy == STRICT
     return DeclaredQuota(quota, spec.non_preemptible, strict, document.metadata.generation)
+
+
+def _weights(written: Mapping[str, int], maximum: Mapping[str, int]) -> dict[str, int]:
+    """Returns a weight for each resource of the max: a quota that weighs one must not lose its share of the others."""
+    return {resource: written.get(resource, most) for resource, most in maximum.items()} if written else {}
 
 
 def pool_of(document: QuotaProfile) -> QuotaPool:

@@ -42,6 +42,12 @@ class Quota:
     def shared_weight(self) -> Amounts:
         return self.weight if any(self.weight.values()) else self.maximum
 
+    @property
+    def entitled(self) -> Amounts:
+        """Its min or its guaranteed amount, whichever is more, before any scaling."""
+        keys = {*self.minimum, *self.guaranteed}
+        return {key: max(self.minimum.get(key, 0), self.guaranteed.get(key, 0)) for key in keys}
+
 
 @record(frozen=True, slots=True)
 class QuotaDemand:

@@ -6,7 +6,7 @@ refused (the peer misses it), and every change is checked, also one of the weigh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from slackwater.fairshare.tree import ROOT, Amounts, BrokenTree, Quota, added, path_to_root
@@ -28,6 +28,7 @@ class QuotaRule(StrEnum):
     TREE = "tree"
     KEYS = "keys"
     MIN_SUM = "min_sum"
+    GUARANTEED_SUM = "guaranteed_sum"
     IS_PARENT = "is_parent"
     IN_USE = "in_use"
 
@@ -109,6 +110,7 @@ def _above(quotas: Mapping[str, Quota], new: Quota, claims: Mapping[str, int]) -
     yield from _keys(new, parent, "spec")
     siblings = [quota for quota in quotas.values() if quota.parent == parent.name and quota.name != new.name]
     yield from _sum(parent, added(new.minimum, *(quota.minimum for quota in siblings)), "spec.min")
+    yield from _guaranteed_sum(parent, [new, *siblings])
 
 
 def _below(quotas: Mapping[str, Quota], new: Quota) -> Iterator[QuotaRefusal]:
@@ -124,6 +126,7 @@ def _below(quotas: Mapping[str, Quota], new: Quota) -> Iterator[QuotaRefusal]:
         yield from _keys(child, new, f"child {child.name}: spec")
     if children:
         yield from _sum(new, added(*(child.minimum for child in children)), "spec.min")
+        yield from _guaranteed_sum(new, children)
 
 
 def _changed(quotas: Mapping[str, Quota], new: Quota, claims: Mapping[str, int]) -> Iterator[QuotaRefusal]:
@@ -151,6 +154,22 @@ def _sum(parent: Quota, minimum: Amounts, field: str) -> Iterator[QuotaRefusal]:
         if amount > (allowed := parent.minimum.get(resource, 0)):
             told = f"the children of {parent.name} are promised {amount} {resource}, its own min is {allowed}"
             yield QuotaRefusal(QuotaRule.MIN_SUM, f"{field}.{resource}", told)
+
+
+def _guaranteed_sum(parent: Quota, children: Sequence[Quota]) -> Iterator[QuotaRefusal]:
+    """A child is entitled to its min or its guaranteed amount: more than the parent's would come out of other quotas.
+
+    Only resources of which a child is guaranteed more than its min: `_sum` compares the others.
+    """
+    allowed, promised = parent.entitled, added(*(child.entitled for child in children))
+    for resource in sorted({key for child in children for key in child.guaranteed}):
+        beyond_min = any(child.guaranteed.get(resource, 0) > child.minimum.get(resource, 0) for child in children)
+        if beyond_min and promised[resource] > allowed.get(resource, 0):
+            told = (
+                f"the children of {parent.name} are promised {promised[resource]} {resource}, by min or guaranteed"
+                f" amount; its own is {allowed.get(resource, 0)}"
+            )
+            yield QuotaRefusal(QuotaRule.GUARANTEED_SUM, f"spec.guaranteed.{resource}", told)
 
 
 def _circular(quotas: Mapping[str, Quota], new: Quota) -> bool:

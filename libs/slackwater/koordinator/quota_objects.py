@@ -58,11 +58,12 @@ def quotas(objects: Sequence[SourceObject], profiles: Sequence[SourceObject]) ->
         if one.name not in names:
             names[one.name] = document_name(one.name, {*names.values(), "system"}, "quota")
     parents = {_parent(one) for one in objects}
+    by_name = {one.name: one for one in objects}
     for one in _parents_first([one for one in objects if names.get(one.name) != ROOT], names):
         if one.name == SYSTEM:
             yield ReportLine(ImportOutcome.DROPPED, one.title, note="pods of the system have no quota yet")
             continue
-        yield from _quota(one, names, trees, is_parent=one.name in parents)
+        yield from _quota(one, names, trees, _tree_id(one, by_name), is_parent=one.name in parents)
     for name in sorted(roots):
         note = "the root of a tree is generated from what the nodes of its QuotaProfile have"
         yield ReportLine(ImportOutcome.CONVERTED, f"{KIND} {name}", target=f"{KIND}/{ROOT}", note=note)
@@ -117,11 +118,11 @@ def _parents_first(objects: Sequence[SourceObject], names: Mapping[str, str]) ->
 
 
 def _quota(
-    quota: SourceObject, names: Mapping[str, str], trees: Mapping[str, str], *, is_parent: bool
+    quota: SourceObject, names: Mapping[str, str], trees: Mapping[str, str], tree: str, *, is_parent: bool
 ) -> Iterator[ConvertedItem]:
     name = names[quota.name]
     target = f"{KIND}/{name}"
-    parent, tree = _parent(quota), _label(quota, "tree-id")
+    parent = _parent(quota)
     spec: dict[str, Any] = {}
     if parent and parent not in names:
         note = f"there is no quota {parent} in what was read"
@@ -181,6 +182,21 @@ def _amount(resource: str, text: str) -> str | int:
 
 def _parent(quota: SourceObject) -> str:
     return _label(quota, "parent")
+
+
+def _tree_id(quota: SourceObject, by_name: Mapping[str, SourceObject]) -> str:
+    """Returns the tree that a quota names, else that of the nearest quota above it that names one.
+
+    The peer's webhook copies it when a quota is created, so manifests that no cluster has seen lack it.
+    """
+    above: SourceObject | None = quota
+    seen: set[str] = set()
+    while above is not None and above.name not in seen:
+        if tree := _label(above, "tree-id"):
+            return tree
+        seen.add(above.name)
+        above = by_name.get(_parent(above))
+    return ""
 
 
 def _label(one: SourceObject, name: str) -> str:

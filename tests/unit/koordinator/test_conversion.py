@@ -107,6 +107,15 @@ def test_quotas_keep_tree_amounts_and_order() -> None:
     assert "quota.scheduling.koordinator.sh/runtime" not in dropped, "the peer writes it itself"
 
 
+def test_a_quota_without_a_tree_is_in_that_of_the_quotas_above_it() -> None:
+    above = {"tree-id": "gpu", "is-parent": "true"}
+    levels = [quota("a", above), quota("b", {"parent": "a", "is-parent": "true"}), quota("c", {"parent": "b"})]
+    made = convert([*levels, quota("d")])
+    trees = {document.name: document.spec.get("tree", "") for document in made.documents}
+    assert trees == {"a": "gpu", "b": "gpu", "c": "gpu", "d": ""}
+    convert([quota("a", {"parent": "b"}), quota("b", {"parent": "a"})])  # a circle ends, and the server refuses it
+
+
 def test_a_profile_states_tier_and_value_of_its_priority_class() -> None:
     made = convert(PUBLISHED)
     spec = spec_of(made, "ClusterColocationProfile/colocation-profile-example")

@@ -49,6 +49,21 @@ def test_a_quota_comes_to_integers_in_the_units_of_the_ledger() -> None:
     assert (declared.strict_fifo, declared.non_preemptible) == (True, True)
 
 
+@pytest.mark.parametrize(
+    ("weight", "comes_to"),
+    [
+        ({"cpu": 3}, {"cpu": 3000, "memory": 8}),
+        ({"cpu": 3, "gpu": 1}, {"cpu": 3000, "memory": 8}),
+        ({"cpu": 0}, {"cpu": 0, "memory": 8}),
+        ({"cpu": 0, "memory": 0}, {"cpu": 5000, "memory": 8}),
+        ({}, {"cpu": 5000, "memory": 8}),
+    ],
+)
+def test_a_resource_that_the_weight_does_not_name_has_its_max(weight: Any, comes_to: Any) -> None:
+    declared = quota_of(quota("a", max={"cpu": 5, "memory": 8}, sharedWeight=weight))
+    assert declared.quota.shared_weight == comes_to
+
+
 @given(st.integers(0, 10**10))
 def test_what_is_printed_is_read_as_the_same_amount(milli: int) -> None:
     assert amount_of("batch-cpu", format_cpu(milli)) == milli
