@@ -153,7 +153,8 @@ def overuse_monitor(case: Case) -> Verdict:
     return compare(wrong, [])
 
 
-def _quota(given: Mapping[str, Any]) -> Quota:
+def quota_of_case(given: Mapping[str, Any]) -> Quota:
+    """A quota as the cases write it, without defaults."""
     return Quota(
         name=given["name"],
         parent=given.get("parent") or ROOT,
@@ -167,26 +168,28 @@ def _quota(given: Mapping[str, Any]) -> Quota:
     )
 
 
-def validate_alone(case: Case) -> Verdict:
-    given = case["given"]["quota"]
-    if set(given) & {"used", "max_strict_check", "weight_raw", "annotation"}:
-        return not_covered("strict checks of max against what is used")
-    return compare(not refusals({}, _quota(given), {}), wanted(case)["allow"])
-
-
 def validate_beside(rule: QuotaRule) -> Adaptor:
     """One rule of a quota beside its parent and its children; the peer tests each of its checks alone."""
 
     def adaptor(case: Case) -> Verdict:
         given, want = case["given"], wanted(case)
-        around = [_quota(given[name]) for name in ("parent", "child", "sibling", "tree_root") if name in given]
-        found = refusals({quota.name: quota for quota in around}, _quota(given["quota"]), {})
+        around = [quota_of_case(given[name]) for name in ("parent", "child", "sibling", "tree_root") if name in given]
+        found = refusals({quota.name: quota for quota in around}, quota_of_case(given["quota"]), {})
         allowed = not any(refusal.rule is rule for refusal in found)
         if rule is QuotaRule.KEYS and allowed and not want["allow"] and not given["gate_update_resource_key"]:
             return differ("quota-keys-subset")
         return compare(allowed, want["allow"])
 
     return adaptor
+
+
+def guarantees(case: Case) -> Verdict:
+    """The peer's guaranteed amounts are what quotas use, or their mins; ours are declared."""
+    given, want = case["given"], wanted(case)["allow"]
+    verdict = validate_beside(QuotaRule.GUARANTEED_SUM)(case)
+    quota = quota_of_case(given["quota"])
+    is_unchecked = all(amount <= quota.guaranteed.get(key, 0) for key, amount in quota.minimum.items())
+    return differ("quota-guarantees-fit") if verdict.word == "FAIL" and want and is_unchecked else verdict
 
 
 def validate_tree(case: Case) -> Verdict:
@@ -216,9 +219,9 @@ ADAPTORS: Mapping[str, Adaptor] = {
     "quota.prefilter": prefilter,
     "quota.prefilter_np": prefilter_non_preemptible,
     "quota.revoke": revoke,
-    "quota.webhook.self": validate_alone,
     "quota.webhook.keys": validate_beside(QuotaRule.KEYS),
     "quota.webhook.min_sum": validate_beside(QuotaRule.MIN_SUM),
+    "quota.webhook.guarantee": guarantees,
     "quota.webhook.tree_id": validate_tree,
     "quota.webhook.parent": validate_parent,
     "quota.overuse_monitor": overuse_monitor,
