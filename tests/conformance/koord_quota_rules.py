@@ -81,8 +81,8 @@ def _imported(given: Mapping[str, Any], around: Mapping[str, Mapping[str, Any]])
 
 def defaults(case: Case) -> Verdict:
     """The peer writes the weight into the object, where 0 in all again means max: compared is what both come to."""
-    given, around = case["given"]["quotas_in_order"], {}
-    for one, want in zip(given, wanted(case)["results"], strict=True):
+    around: dict[str, Mapping[str, Any]] = {}
+    for one, want in zip(case["given"]["quotas_in_order"], wanted(case)["results"], strict=True):
         quota = _imported(one, around)
         got = {"parent": quota.parent, "weight": dict(quota.shared_weight), "tree_id": quota.tree}
         stored = Quota(quota.name, maximum=one["max"], weight=want["weight"])
