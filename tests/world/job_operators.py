@@ -7,21 +7,24 @@ served by a replica of migration in its process, as its route would.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from contextvars import Context
 from typing import Any, Final
 
-from tests.world.changes import OPERATOR, apply_change
+from tests.world.changes import OPERATOR, Confirmed, apply_change
 from tests.world.move_fleet import MoveFleet
 from tests.world.plan import MIGRATION, PlannedChange
+from tests.world.trace import Kind as StepKind
 from tests.world.world import Place, World
 
 from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
 from slackwater.resources.kinds.pod_migration_job import POD_MIGRATION_JOB
 
 BEGIN_SECONDS, PAUSE_SECONDS = 10.0, (0.8, 5.0)
+OF_FILES_SHARE: Final = 0.6
 NAMES: Final = tuple(f"job-{number}" for number in range(8))
 KIND: Final = "PodMigrationJob"
+ABORT: Final = "abort"
+"""Of a job that no document asks for."""
 
 
 class JobOperators:
@@ -32,6 +35,7 @@ class JobOperators:
         self._fleet = fleet
         self._rng = world.random("operators of jobs")
         self._specs: dict[str, Mapping[str, Any]] = {}
+        self._of_files = world.random("operators of workload files")
         self._busy = self._rng.choice((0.5, 1.0, 1.0, 3.0))
         world.loop.call_later(BEGIN_SECONDS, self._act, context=Context())
 
@@ -48,7 +52,7 @@ class JobOperators:
         place, drawn = self._rng.choice(places), self._rng.random()
         if drawn < 0.55 or not self._specs:
             name = self._rng.choice(NAMES)
-            self._specs[name] = self._spec()
+            self._specs[name] = self._spec_of_files() or self._spec()
             self._change(place, "put", name)
         elif drawn < 0.80:
             self._change(place, "delete", self._rng.choice(sorted(self._specs)))
@@ -75,6 +79,21 @@ class JobOperators:
             "dryRun": self._rng.random() < 0.07,
         }
 
+    def _spec_of_files(self) -> Mapping[str, Any] | None:
+        """Most often that of a pod that a move starts again, where there are such."""
+        if self._fleet.files is None or self._of_files.random() >= OF_FILES_SHARE:
+            return None
+        running = self._fleet.files.running()
+        if not running:
+            return None
+        return {
+            "podRef": {"uid": self._of_files.choice(sorted(running))},
+            "mode": "ReservationFirst" if self._of_files.random() < 0.95 else "EvictDirectly",
+            "ttl": self._of_files.choice(("5s", "15s", "30s", "40s")),
+            "waitLimit": "20s",
+            "priority": self._of_files.choice((0, 5)),
+        }
+
     def _running(self) -> list[str]:
         found = [uid for machine in self._fleet.machines.values() for uid in machine.pods]
         return found or sorted(self._fleet.hosted)
@@ -95,9 +114,15 @@ class JobOperators:
             return
         name = self._rng.choice(sorted(proposed))
 
-        async def abort() -> None:
-            with suppress(Conflict, InvalidInput, NotFound, Unavailable):
-                await place.service.changes[POD_MIGRATION_JOB].delete(name, by=OPERATOR)
-
         assert place.process is not None
-        place.process.start(abort(), "operator")
+        place.process.start(self._abort(place, name), "operator")
+
+    async def _abort(self, place: Place, name: str) -> None:
+        """Recorded as an answer, because no document is deleted."""
+        planned, result = PlannedChange(self._world.loop.time(), ABORT, KIND, name), "done"
+        try:
+            await place.service.changes[POD_MIGRATION_JOB].delete(name, by=OPERATOR)
+        except (Conflict, InvalidInput, NotFound, Unavailable) as refusal:
+            result = refusal.code
+        confirmed = Confirmed(planned, is_done=result == "done")
+        self._world.record(StepKind.ANSWERED, name, detail={"verb": ABORT, "result": result}, value=confirmed)

@@ -10,7 +10,7 @@ from tests.world.changes import Confirmed
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.migration.move_commits import MoveBooks, move_commit_of
 from tests.world.invariants.payloads import payload_of
-from tests.world.move_machines import LOST
+from tests.world.move_machines import NO_EVICTION
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -82,7 +82,7 @@ class BudgetsHold(Invariant):
                 self._most = max(self._most, self._default if step.at < self._known_since + HEARD_SECONDS / 2 else 0)
             return
         by = str(step.detail["by"])
-        if step.at >= self.world.plan.fault_seconds or by == LOST:
+        if step.at >= self.world.plan.fault_seconds or by in NO_EVICTION:
             return
         self._evicted[step.kind] += 1
         if self._evicted[step.kind] > self._most:

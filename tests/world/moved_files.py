@@ -1,0 +1,121 @@
+"""Workloads of a world of moves that no controller replaces: nodes have files of them, and a move starts them.
+
+Digests differ on some nodes, and files change during the faults. What is lost with its machine stays lost.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from tests.world.move_machines import HostedPod, MoveMachine
+from tests.world.world import World
+
+from slackwater.events.intent_declared import WorkloadStart
+from slackwater.events.node_described import NodeDescribed
+from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
+from slackwater.model.workload_labels import START_LABEL, TEMPLATE_LABEL
+
+if TYPE_CHECKING:
+    from tests.world.move_fleet import MoveFleet
+
+NAMESPACE: Final = "apps"
+FILES: Final = ("relay", "mailer", "ledger")
+"""Workloads are named as their files."""
+OTHER_DIGEST: Final = "other"
+GIB: Final = 1 << 30
+CHANGED_SHARE: Final = 0.12
+
+
+class MovedFiles:
+    """The files, and the pods that were started from them."""
+
+    def __init__(self, world: World, fleet: MoveFleet) -> None:
+        self._world = world
+        self._fleet = fleet
+        self._rng = world.random("workload files")
+        self._started = 0
+        self._as_drawn: dict[str, dict[str, str]] = {}
+
+    def compose(self, now: datetime) -> None:
+        """Write the files, and start one or two pods of each workload where its file is."""
+        machines = list(self._fleet.machines.values())
+        for workload in FILES[: self._rng.randint(2, len(FILES))]:
+            hosts = self._rng.sample(machines, max(2, round(self._rng.uniform(0.5, 1.0) * len(machines))))
+            for machine in hosts:
+                is_other = self._rng.random() < 0.1 and machine is not hosts[0]
+                machine.starts.files[workload] = OTHER_DIGEST if is_other else _digest(workload)
+            for host in hosts[: self._rng.choice((1, 1, 2))]:
+                if host.starts.files[workload] != OTHER_DIGEST:
+                    host.host(self._pod(workload, host, now - timedelta(seconds=60), ""))
+        self._as_drawn = {machine.name: dict(machine.starts.files) for machine in machines}
+        for machine in machines:
+            machine.launched = self._launched
+
+    def running(self) -> list[str]:
+        """The uids of pods that run."""
+        return [
+            uid for machine in self._fleet.machines.values() for uid, p in machine.pods.items() if is_of_a_file(p.pod)
+        ]
+
+    def has(self, uid: str) -> bool:
+        """Whether a pod is of one of these workloads."""
+        return uid in self._fleet.hosted and is_of_a_file(self._fleet.hosted[uid].pod)
+
+    def _launched(self, machine: MoveMachine, item: WorkloadStart) -> HostedPod:
+        return self._pod(item.workload, machine, self._world.clock_of(machine.name).now(), item.id)
+
+    def _pod(self, workload: str, machine: MoveMachine, now: datetime, start: str) -> HostedPod:
+        self._started += 1
+        tier = Tier.BATCH if workload == FILES[-1] else Tier.PROD
+        labels = {TEMPLATE_LABEL: machine.starts.files[workload]} | ({START_LABEL: start} if start else {})
+        uid = f"{workload}-{self._started}"
+        pod = Pod(
+            uid=uid,
+            name=uid,
+            namespace=NAMESPACE,
+            workload=workload,
+            tier=tier,
+            qos=default_qos(tier),
+            priority=DEFAULT_PRIORITY[tier],
+            request=Resources(200, GIB),
+            started_at=now,
+            labels=labels,
+        )
+        hosted = self._fleet.hosted[uid] = HostedPod(pod, 200, GIB // 4)
+        return hosted
+
+    def act(self, now: datetime) -> None:
+        """Now and then the file of a node changes, is gone, or is as it was."""
+        if self._rng.random() >= CHANGED_SHARE:
+            return
+        machine = self._rng.choice(list(self._fleet.machines.values()))
+        workload = self._rng.choice(FILES)
+        if self._rng.random() < 0.5:
+            machine.starts.files = dict(self._as_drawn[machine.name])
+        elif self._rng.random() < 0.5:
+            machine.starts.files.pop(workload, None)
+        else:
+            machine.starts.files[workload] = OTHER_DIGEST
+        self._describe(machine, now)
+
+    def restore(self, now: datetime) -> None:
+        """Every file is as it was drawn."""
+        for machine in self._fleet.machines.values():
+            machine.starts.files = dict(self._as_drawn[machine.name])
+            self._describe(machine, now)
+
+    def _describe(self, machine: MoveMachine, now: datetime) -> None:
+        if NodeDescribed in self._fleet.nodes[machine.node].events:
+            self._fleet.describe(machine, now)
+
+
+def is_of_a_file(pod: Pod) -> bool:
+    """Whether a move starts the replacement of a pod."""
+    return TEMPLATE_LABEL in pod.labels
+
+
+def _digest(workload: str) -> str:
+    return f"digest-of-{workload}"
