@@ -105,6 +105,7 @@ def moved_pod(seen: SeenPod) -> MovedPod:
         peak=seen.peak,
         reported_s=seen.reported_s,
         digest=pod.labels.get(TEMPLATE_LABEL, ""),
+        labels=pod.labels,
     )
 
 

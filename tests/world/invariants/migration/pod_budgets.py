@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import ClassVar, Final
 
 from tests.world.invariants import Invariant, Violation
@@ -23,6 +24,8 @@ KNOWN_SECONDS: Final = 5.0
 CUT_SECONDS: Final = 45.0
 """The same for one that a fault has met not long ago: it may be cut off from the broker, and not from the database."""
 MET_SECONDS: Final = 20.0
+STORED_SECONDS: Final = 3.0
+"""At the most from the count of the script until it is stored."""
 
 
 class DisruptionBudgetsHold(Invariant):
@@ -37,7 +40,7 @@ class DisruptionBudgetsHold(Invariant):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._states: dict[str, list[tuple[float, DisruptionBudgetChanged]]] = {}
-        """By key, each state with when it was stored."""
+        """By key, each state with when it was stored. One that is stored again was counted again."""
         self._ended_s: dict[str, float] = {}
         """By pod that an eviction ended, by the clock of the script."""
         self._lost: set[str] = set()
@@ -59,7 +62,9 @@ class DisruptionBudgetsHold(Invariant):
         elif step.kind is Kind.STORED:
             changed = payload_of(step, DisruptionBudgetChanged)
             if changed is not None:
-                self._states.setdefault(changed.key(), []).append((step.at, changed))
+                counted_at = self.world.clock_of(SCRIPT).now() - timedelta(seconds=STORED_SECONDS)
+                counted = changed.model_copy(update={"changed_at": max(changed.changed_at, counted_at)})
+                self._states.setdefault(changed.key(), []).append((step.at, counted))
         elif (commit := move_commit_of(step)) is not None and self._states:
             for _, after in commit.jobs.values():
                 if after is not None and after.job.admitted_s is not None and not after.job.dry_run:
