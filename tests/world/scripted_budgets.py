@@ -7,7 +7,6 @@ nothing but arbitration keeps these budgets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -113,5 +112,3 @@ def _needed(least: str, most: str, expected: int) -> int:
 
 def _bound(text: str) -> int | str:
     return int(text) if text.isdigit() else text
-
-

@@ -8,8 +8,8 @@ from typing import Final
 
 from slackwater.migration.domain.stored_jobs import StoredJob, TakenPod
 from slackwater.model.records import record
-from slackwater.podmigration.jobs import MoveOutcome
 from slackwater.podmigration.budgets import DisruptionBudget
+from slackwater.podmigration.jobs import MoveOutcome
 from slackwater.resources.selectors import Selector
 
 UNCOUNTED_S: Final = 60.0

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import ClassVar, Final
 
 from tests.world.invariants import Invariant, Violation
-from tests.world.invariants.migration.move_commits import admitted, move_commit_of
+from tests.world.invariants.migration.move_commits import MoveCommit, admitted, move_commit_of
 from tests.world.invariants.payloads import payload_of
 from tests.world.move_fleet import SCRIPT
 from tests.world.move_machines import NO_EVICTION
@@ -60,19 +60,25 @@ class DisruptionBudgetsHold(Invariant):
             target, ends = str(step.detail["target"]), step.at + float(step.detail.get("seconds", 0.0))
             self._met_at[target] = max(self._met_at.get(target, 0.0), ends)
         elif step.kind is Kind.STORED:
-            changed = payload_of(step, DisruptionBudgetChanged)
-            if changed is not None:
-                counted_at = self.world.clock_of(SCRIPT).now() - timedelta(seconds=STORED_SECONDS)
-                counted = changed.model_copy(update={"changed_at": max(changed.changed_at, counted_at)})
-                self._states.setdefault(changed.key(), []).append((step.at, counted))
+            self._store(step)
         elif (commit := move_commit_of(step)) is not None and self._states:
-            for _, after in commit.jobs.values():
-                if after is not None and after.job.admitted_s is not None and not after.job.dry_run:
-                    self._moves[after.job.id] = after
-            for stored in admitted(commit):
-                known_s = CUT_SECONDS if self._is_met(commit.member, step.at) else KNOWN_SECONDS
-                for key in self._keys(stored):
-                    self._check(stored, key, step.at, known_s)
+            self._commit(commit, step.at)
+
+    def _store(self, step: Step) -> None:
+        changed = payload_of(step, DisruptionBudgetChanged)
+        if changed is not None:
+            counted_at = self.world.clock_of(SCRIPT).now() - timedelta(seconds=STORED_SECONDS)
+            counted = changed.model_copy(update={"changed_at": max(changed.changed_at, counted_at)})
+            self._states.setdefault(changed.key(), []).append((step.at, counted))
+
+    def _commit(self, commit: MoveCommit, at: float) -> None:
+        for _, after in commit.jobs.values():
+            if after is not None and after.job.admitted_s is not None and not after.job.dry_run:
+                self._moves[after.job.id] = after
+        known_s = CUT_SECONDS if self._is_met(commit.member, at) else KNOWN_SECONDS
+        for stored in admitted(commit):
+            for key in self._keys(stored):
+                self._check(stored, key, at, known_s)
 
     def _keys(self, stored: StoredJob) -> Iterator[str]:
         for key, states in self._states.items():
@@ -113,10 +119,9 @@ class DisruptionBudgetsHold(Invariant):
 
 
 def _selects(state: DisruptionBudgetChanged, stored: StoredJob) -> bool:
-    labels, namespace = state.selector.get("matchLabels", {}), stored.pod.namespace
-    return namespace == state.namespace and labels.get(APP, stored.pod.workload.rpartition("/")[2]) == (
-        stored.pod.workload.rpartition("/")[2]
-    )
+    app = stored.pod.workload.rpartition("/")[2]
+    is_selected: bool = state.selector.get("matchLabels", {}).get(APP, app) == app
+    return is_selected and stored.pod.namespace == state.namespace
 
 
 INVARIANTS = (DisruptionBudgetsHold,)

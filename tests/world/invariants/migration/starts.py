@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import ClassVar, Final
 
 from tests.world.invariants import Invariant, Violation
@@ -137,7 +138,7 @@ class MovedPodsRunOnce(Invariant):
         job = stored.job
         ids = [f"{job.id}-{attempt + 1}" for attempt in range(stored.attempt)]
         is_answered = any(self._answers.get(identity) in _GONE for identity in ids)
-        is_over = stored.gone_s is not None and job.evict_by_s is not None and stored.gone_s >= job.evict_by_s + CONFIRM_S
+        is_over = (stored.gone_s or 0.0) >= (job.evict_by_s or 0.0) + CONFIRM_S
         if not is_answered and not is_over:
             raise Violation(f"{stored.start_id} is asked for; the eviction of {job.pod} is not answered")
 
@@ -218,8 +219,8 @@ class FilesDecideWherePodsGo(Invariant):
     def _check_target(self, stored: StoredJob, at: float) -> None:
         node, label = stored.job.target_node, offered_label(stored.pod.workload)
         seen = self._files.get((node, label), [])
-        recent = {digest for since, digest in seen[-1:]} | {
-            digest for (_, digest), (until, _) in zip(seen, seen[1:], strict=False) if at - until < KNOWN_SECONDS
+        recent = {digest for _, digest in seen[-1:]} | {
+            digest for (_, digest), (until, _) in pairwise(seen) if at - until < KNOWN_SECONDS
         }
         if stored.pod.digest not in recent:
             raise Violation(f"{stored.job.id} goes to {node}, which has {sorted(recent) or 'no file'} of {label}")
