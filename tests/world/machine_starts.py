@@ -54,7 +54,7 @@ class MachineStarts:
         launch: Callable[[WorkloadStart], str],
         runs: Callable[[str], bool],
         end: Callable[[str], None],
-        later: Callable[[float, Callable[[], None]], None],
+        later: Callable[[float, Callable[[], None]], object],
     ) -> None:
         """`launch` starts a pod and returns its uid, `end` ends one, `later` calls after so many seconds."""
         self._rng = rng

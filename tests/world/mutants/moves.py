@@ -169,8 +169,8 @@ MOVES = (
                 "migration.adapters.migration_rows:KeyedMigrationStore.commit",
                 "await unit.keyed(STATE_ROWS, self._quarantine).replace(state, before.state.generation)",
                 "stored = int(await unit.keyed(STATE_ROWS, self._quarantine).column(ARBITRATION, 'generation') or 0)\n"
-                "            state = replace(state, generation=stored + 1)\n"
-                "            await unit.keyed(STATE_ROWS, self._quarantine).replace(state, stored)",
+                "        state = replace(state, generation=stored + 1)\n"
+                "        await unit.keyed(STATE_ROWS, self._quarantine).replace(state, stored)",
             ),
         ),
         (LIFE, PODS, BECAME, ONCE, LIMITS, REPEATED, RESERVED, LEAVE, WITHDRAWN),
