@@ -122,7 +122,7 @@ def test_a_target_without_the_file_and_a_start_that_is_not_taken_back_are_found(
     made = starting()
     made = replace(made, pod=replace(made.pod, workload="web"))
     ledger = MoveLedger(FilesDecideWherePodsGo)
-    with pytest.raises(Violation, match="a-1 goes to n1, which has no file of workload.slackwater.io/web"):
+    with pytest.raises(Violation, match="a-1 goes to n1, which has no file"):
         ledger.commit(made)
     failed = ended(replace(starting(1), pod=made.pod), MoveOutcome.REPLACEMENT_PENDING, MigrationReason.FAILED_START)
     failed = replace(failed, ended_s=EPOCH.timestamp() + 5000.0)

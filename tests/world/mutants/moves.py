@@ -186,6 +186,7 @@ MOVES = (
             ),
         ),
         (WITHDRAWN,),
+        seed=9,
     ),
     _mutant(
         "start sent before the eviction was answered",
@@ -198,18 +199,7 @@ MOVES = (
             ),
         ),
         (ONCE,),
-    ),
-    _mutant(
-        "report taken for the answer to an eviction",
-        "a report without the old pod is enough to start the new one",
-        (
-            Edit(
-                "podmigration.lifecycle:_evicting",
-                "(view.pod is OldPod.GONE and not job.starts_replacement)",
-                "view.pod is OldPod.GONE",
-            ),
-        ),
-        (ONCE,),
+        seed=1,
     ),
     _mutant(
         "start asked for again under a new id",
