@@ -6,22 +6,21 @@ Each habit is drawn from a random source of its own and is part of the plan: a p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 from typing import Final
 
-from tests.world.plan import MIGRATION, POSTGRES, Plan, PlannedChange, PlannedFault, replicas
+from tests.world.plan import Plan, PlannedChange
 
 STARTS: Final = "starts"
 """Nodes have workload files; no controller replaces the pods of these, so that the move starts them."""
 BUDGETS: Final = "disruption budgets"
 """A script plays the API server and the service `kubernetes`: budgets are published, changed and deleted."""
 PAUSES: Final = "paused rounds"
-"""Statements are slow and replicas of migration stand still for longer than their leases: in the middle of a round."""
+"""The replica that decides stands still for longer than its lease (tests.world.move_mishaps)."""
+SHORT_LEASES: Final[Mapping[str, float]] = {"beat": 0.5, "ttl": 1.5, "hand_over": 1.0}
 SHARES: Final[Mapping[str, float]] = {STARTS: 0.6, BUDGETS: 0.5, PAUSES: 0.2}
-PAUSED_SECONDS: Final = (4.0, 12.0)
-FIRST_PAUSE_SECONDS: Final = 15.0
 
 
 def with_move_habits(plan: Plan) -> Plan:
@@ -31,9 +30,7 @@ def with_move_habits(plan: Plan) -> Plan:
     if STARTS in plan.habits:
         plan = replace(plan, changes=tuple(_may_move_the_last(rng, change) for change in plan.changes))
     if PAUSES in plan.habits:
-        faults = sorted([*plan.faults, *_pauses(rng, plan)], key=lambda fault: fault.at)
-        ownership = {**plan.settings["ownership"], "beat": 1.0, "ttl": 3.0}
-        plan = replace(plan, faults=tuple(faults), settings={**plan.settings, "ownership": ownership})
+        plan = replace(plan, settings={**plan.settings, "ownership": SHORT_LEASES})
     return plan
 
 
@@ -42,12 +39,3 @@ def _may_move_the_last(rng: Random, change: PlannedChange) -> PlannedChange:
     if change.kind != "ArbitrationArgs" or change.verb != "put" or rng.random() < 0.1:
         return change
     return replace(change, spec={**change.spec, "skipCheckExpectedReplicas": True})
-
-
-def _pauses(rng: Random, plan: Plan) -> Iterator[PlannedFault]:
-    at = FIRST_PAUSE_SECONDS
-    while at + PAUSED_SECONDS[1] < plan.fault_seconds:
-        seconds = rng.uniform(*PAUSED_SECONDS)
-        yield PlannedFault("slow statements", POSTGRES, at - 3.0, seconds + 3.0, rng.uniform(0.2, 0.5))
-        yield PlannedFault("freeze", rng.choice(replicas(plan, MIGRATION)), at, seconds)
-        at += seconds + rng.uniform(6.0, 12.0)

@@ -1,4 +1,5 @@
-"""What goes wrong between the end of an old pod and the answer to the start of the new one.
+"""What goes wrong between the end of an old pod and the answer to the start of the new one, and in the middle of a
+round.
 
 Drawn when it happens: faults of a plan meet these few seconds too seldom. All of it is over before the faults are.
 """
@@ -12,12 +13,15 @@ from typing import Final
 from tests.world.faults import MACHINE_VANISHES
 from tests.world.move_machines import MoveMachine
 from tests.world.moved_files import MovedFiles
-from tests.world.plan import MIGRATION, PlannedFault, replicas
+from tests.world.plan import BROKER, MIGRATION, POSTGRES, PlannedFault, replicas
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
 SHARE: Final = 0.3
 LONGEST_SECONDS: Final = 12.0
+FIRST_PAUSE_SECONDS, SLOW_SECONDS, PAUSED_SECONDS = 12.0, 3.0, (3.5, 4.9)
+LEDGER: Final = "arbitration"
+"""The table whose row each commit of a round writes."""
 _ACTS: Final = ("agent", "agent", "machine", "deciders", "decider", "power", "cut answers", "freeze")
 
 
@@ -56,8 +60,41 @@ class MoveMishaps:
         elif act == "decider":
             world.crash(self._rng.choice(replicas(world.plan, MIGRATION)), restart_after=seconds)
         elif act == "power":
-            self._begin(PlannedFault("power of the broker fails", "broker", world.loop.time(), min(seconds, 2.0)))
+            self._begin(PlannedFault("power of the broker fails", BROKER, world.loop.time(), min(seconds, 2.0)))
         elif act == "cut answers":
-            self._begin(PlannedFault("cut answers", f"{machine.name}>broker", world.loop.time(), seconds))
+            self._begin(PlannedFault("cut answers", f"{machine.name}>{BROKER}", world.loop.time(), seconds))
         else:
             self._begin(PlannedFault("freeze", machine.name, world.loop.time(), seconds))
+
+
+class RoundPauses:
+    """The replica of migration that decides stands still for longer than its lease. Statements are slow just before, so
+    that it most often does between the beginning of a round and its commit. A pause that were longer than the time
+    limit of a statement would end its round."""
+
+    def __init__(self, world: World, begin: Callable[[PlannedFault], None]) -> None:
+        self._world = world
+        self._begin = begin
+        self._rng = world.random("paused rounds")
+        self._decider = ""
+        world.trace.listen(Kind.COMMITTED, self._on_commit)
+        self._later(FIRST_PAUSE_SECONDS, self._slow_down)
+
+    def _on_commit(self, step: Step) -> None:
+        if step.subject == MIGRATION and any(table == LEDGER for table, _ in step.value.written):
+            self._decider = step.process
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        self._world.loop.call_later(seconds, act, context=Context())
+
+    def _slow_down(self) -> None:
+        at = self._world.loop.time()
+        if at + SLOW_SECONDS + PAUSED_SECONDS[1] < self._world.plan.fault_seconds:
+            self._begin(PlannedFault("slow statements", POSTGRES, at, SLOW_SECONDS, self._rng.uniform(0.2, 0.5)))
+            self._later(self._rng.uniform(0.6, 1.0) * SLOW_SECONDS, self._pause)
+
+    def _pause(self) -> None:
+        seconds = self._rng.uniform(*PAUSED_SECONDS)
+        if self._decider:
+            self._begin(PlannedFault("freeze", self._decider, self._world.loop.time(), seconds))
+        self._later(seconds + self._rng.uniform(3.0, 7.0), self._slow_down)

@@ -12,7 +12,7 @@ from tests.world.invariants import Violation
 from tests.world.invariants.migration.leave import WithdrawnJobsEvictNothing
 from tests.world.invariants.migration.pod_budgets import DisruptionBudgetsHold
 from tests.world.invariants.migration.starts import FilesDecideWherePodsGo, MovedPodsRunOnce
-from tests.world.move_habits import BUDGETS, PAUSES, STARTS
+from tests.world.move_habits import BUDGETS, PAUSES, SHORT_LEASES, STARTS
 from tests.world.swarm import draw
 from tests.world.trace import Kind
 
@@ -181,8 +181,7 @@ def test_habits_of_moves_are_drawn_and_leave_other_plans_alone() -> None:
     counts = {habit: sum(habit in plan.habits for plan in plans) for habit in (STARTS, BUDGETS, PAUSES)}
     assert all(count >= 3 for count in counts.values()), counts
     for plan in plans:
-        frozen = [fault for fault in plan.faults if fault.kind == "freeze" and fault.target.startswith("migration")]
-        assert len(frozen) >= 2 or PAUSES not in plan.habits
+        assert plan.settings["ownership"] == SHORT_LEASES or PAUSES not in plan.habits
         skips = [
             change.spec.get("skipCheckExpectedReplicas", False)
             for change in plan.changes

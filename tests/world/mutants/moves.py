@@ -173,7 +173,8 @@ MOVES = (
                 "        await unit.keyed(STATE_ROWS, self._quarantine).replace(state, stored)",
             ),
         ),
-        (LIFE, PODS, BECAME, ONCE, LIMITS, REPEATED, RESERVED, LEAVE, WITHDRAWN),
+        (LIFE, NAMED, PODS, BECAME, ONCE, LIMITS, REPEATED, RESERVED, LEAVE, WITHDRAWN),
+        seed=1,
     ),
     _mutant(
         "abort forgotten after restart",
