@@ -20,7 +20,7 @@ from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailabl
 from slackwater.resources.kinds.pod_migration_job import POD_MIGRATION_JOB
 
 BEGIN_SECONDS, PAUSE_SECONDS = 10.0, (0.8, 5.0)
-OF_FILES_SHARE: Final = 0.6
+FILES_SECONDS: Final = (1.0, 4.0)
 NAMES: Final = tuple(f"job-{number}" for number in range(8))
 KIND: Final = "PodMigrationJob"
 ABORT: Final = "abort"
@@ -36,23 +36,24 @@ class JobOperators:
         self._rng = world.random("operators of jobs")
         self._specs: dict[str, Mapping[str, Any]] = {}
         self._of_files = world.random("operators of workload files")
+        self._file_moves = 0
+        self._specs_of_files: dict[str, Mapping[str, Any]] = {}
         self._busy = self._rng.choice((0.5, 1.0, 1.0, 3.0))
         world.loop.call_later(BEGIN_SECONDS, self._act, context=Context())
+        world.loop.call_later(BEGIN_SECONDS, self._move_files, context=Context())
 
     def _act(self) -> None:
         if self._world.loop.time() >= self._world.plan.fault_seconds:
             return
         pause = self._rng.uniform(*PAUSE_SECONDS) * self._busy
         self._world.loop.call_later(pause, self._act, context=Context())
-        places = [
-            place for name, place in self._world.places.items() if name.startswith(MIGRATION) and place.is_serving
-        ]
+        places = self._serving()
         if not places:
             return
         place, drawn = self._rng.choice(places), self._rng.random()
         if drawn < 0.55 or not self._specs:
             name = self._rng.choice(NAMES)
-            self._specs[name] = self._spec_of_files() or self._spec()
+            self._specs[name] = self._spec()
             self._change(place, "put", name)
         elif drawn < 0.80:
             self._change(place, "delete", self._rng.choice(sorted(self._specs)))
@@ -79,27 +80,38 @@ class JobOperators:
             "dryRun": self._rng.random() < 0.07,
         }
 
-    def _spec_of_files(self) -> Mapping[str, Any] | None:
-        """Most often that of a pod that a move starts again, where there are such."""
-        if self._fleet.files is None or self._of_files.random() >= OF_FILES_SHARE:
-            return None
-        running = self._fleet.files.running()
-        if not running:
-            return None
-        return {
-            "podRef": {"uid": self._of_files.choice(sorted(running))},
-            "mode": "ReservationFirst" if self._of_files.random() < 0.95 else "EvictDirectly",
-            "ttl": self._of_files.choice(("5s", "15s", "30s", "40s")),
-            "waitLimit": "20s",
-            "priority": self._of_files.choice((0, 5)),
-        }
+    def _move_files(self) -> None:
+        """Move a pod that its move has to start again, or end such a move."""
+        files, rng = self._fleet.files, self._of_files
+        if files is None or self._world.loop.time() >= self._world.plan.fault_seconds:
+            return
+        self._world.loop.call_later(rng.uniform(*FILES_SECONDS), self._move_files, context=Context())
+        places, running = self._serving(), files.running()
+        if not places:
+            return
+        place = rng.choice(places)
+        if self._file_moves and rng.random() < 0.2:
+            self._change(place, "delete", f"file-{max(1, self._file_moves - rng.randint(0, 2))}")
+        elif running:
+            self._file_moves += 1
+            name = f"file-{self._file_moves}"
+            self._specs_of_files[name] = {
+                "podRef": {"uid": rng.choice(sorted(running))},
+                "mode": "ReservationFirst" if rng.random() < 0.95 else "EvictDirectly",
+                "ttl": rng.choice(("5s", "15s", "30s", "40s")),
+                "waitLimit": "20s",
+            }
+            self._change(place, "put", name)
+
+    def _serving(self) -> list[Place]:
+        return [place for name, place in self._world.places.items() if name.startswith(MIGRATION) and place.is_serving]
 
     def _running(self) -> list[str]:
         found = [uid for machine in self._fleet.machines.values() for uid in machine.pods]
         return found or sorted(self._fleet.hosted)
 
     def _change(self, place: Place, verb: str, name: str) -> None:
-        spec = self._specs[name] if verb == "put" else {}
+        spec = (self._specs_of_files | self._specs)[name] if verb == "put" else {}
         planned = PlannedChange(self._world.loop.time(), verb, KIND, name, spec)
         self._world.changes.append(planned)
         assert place.process is not None

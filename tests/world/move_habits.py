@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from tests.world.plan import Plan, PlannedChange
 
@@ -19,6 +19,15 @@ BUDGETS: Final = "disruption budgets"
 """A script plays the API server and the service `kubernetes`: budgets are published, changed and deleted."""
 PAUSES: Final = "paused rounds"
 """The replica that decides stands still for longer than its lease (tests.world.move_mishaps)."""
+MAY_END_THE_LAST: Final[Mapping[str, Any]] = {"skipCheckExpectedReplicas": True}
+QUICK: Final[Mapping[str, Any]] = {
+    "enabled": True,
+    "interval": "1s",
+    "processQueueQPS": 3,
+    "jobSelectRatio": 3,
+    "maxMigratingPerNode": 4,
+    "workloadLimiter": {"duration": "0s"},
+}
 SHORT_LEASES: Final[Mapping[str, float]] = {"beat": 0.5, "ttl": 1.5, "hand_over": 1.0}
 SHARES: Final[Mapping[str, float]] = {STARTS: 0.6, BUDGETS: 0.5, PAUSES: 0.2}
 
@@ -28,14 +37,19 @@ def with_move_habits(plan: Plan) -> Plan:
     rng = Random(f"habits of moves in {plan.seed}")
     plan = replace(plan, habits=tuple(name for name, share in SHARES.items() if rng.random() < share))
     if STARTS in plan.habits:
-        plan = replace(plan, changes=tuple(_may_move_the_last(rng, change) for change in plan.changes))
+        plan = replace(plan, changes=tuple(_for_starts(rng, change) for change in plan.changes))
     if PAUSES in plan.habits:
         plan = replace(plan, settings={**plan.settings, "ownership": SHORT_LEASES})
     return plan
 
 
-def _may_move_the_last(rng: Random, change: PlannedChange) -> PlannedChange:
-    """Workloads that moves start have one or two pods; by default such are refused."""
-    if change.kind != "ArbitrationArgs" or change.verb != "put" or rng.random() < 0.1:
+def _for_starts(rng: Random, change: PlannedChange) -> PlannedChange:
+    """Workloads that moves start have one or two pods; by default such are refused. Most often little else holds them:
+    what is of interest is what follows."""
+    if change.verb != "put" or rng.random() < 0.15:
         return change
-    return replace(change, spec={**change.spec, "skipCheckExpectedReplicas": True})
+    if change.kind == "ArbitrationArgs":
+        return replace(change, spec={**change.spec, **(QUICK if rng.random() < 0.8 else {}), **MAY_END_THE_LAST})
+    if change.kind == "Autonomy":
+        return replace(change, spec={**change.spec, "mode": "evict", "evictionsPerHour": 100})
+    return change
