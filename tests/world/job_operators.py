@@ -98,7 +98,7 @@ class JobOperators:
             self._specs_of_files[name] = {
                 "podRef": {"uid": rng.choice(sorted(running))},
                 "mode": "ReservationFirst" if rng.random() < 0.95 else "EvictDirectly",
-                "ttl": rng.choice(("5s", "15s", "30s", "40s")),
+                "ttl": rng.choice(("15s", "40s", "40s")),
                 "waitLimit": "20s",
             }
             self._change(place, "put", name)
@@ -121,7 +121,7 @@ class JobOperators:
         """End a move that no document asks for."""
         table = self._world.postgres.schemas[MIGRATION].tables["jobs"]
         names = [str(dict(zip(table.definition.names, row, strict=True))["name"]) for row in table.committed()]
-        proposed = [name for name in names if name not in NAMES]
+        proposed = [name for name in names if name not in NAMES and name not in self._specs_of_files]
         if not proposed:
             return
         name = self._rng.choice(sorted(proposed))

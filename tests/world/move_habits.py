@@ -19,8 +19,9 @@ BUDGETS: Final = "disruption budgets"
 """A script plays the API server and the service `kubernetes`: budgets are published, changed and deleted."""
 PAUSES: Final = "paused rounds"
 """The replica that decides stands still for longer than its lease (tests.world.move_mishaps)."""
-MAY_END_THE_LAST: Final[Mapping[str, Any]] = {"skipCheckExpectedReplicas": True}
-QUICK: Final[Mapping[str, Any]] = {
+MAY_END_THE_LAST: Final[dict[str, Any]] = {"skipCheckExpectedReplicas": True}
+HOLDING: Final = ("maxMigratingGlobally", "maxMigratingPerNamespace")
+QUICK: Final[dict[str, Any]] = {
     "enabled": True,
     "interval": "1s",
     "processQueueQPS": 3,
@@ -28,6 +29,9 @@ QUICK: Final[Mapping[str, Any]] = {
     "maxMigratingPerNode": 4,
     "workloadLimiter": {"duration": "0s"},
 }
+KEPT_SHARE: Final = 0.5
+"""Of the faults of a plan with starts, which have mishaps of their own: a start follows only where others did not fail.
+"""
 SHORT_LEASES: Final[Mapping[str, float]] = {"beat": 0.5, "ttl": 1.5, "hand_over": 1.0}
 SHARES: Final[Mapping[str, float]] = {STARTS: 0.6, BUDGETS: 0.5, PAUSES: 0.2}
 
@@ -37,7 +41,8 @@ def with_move_habits(plan: Plan) -> Plan:
     rng = Random(f"habits of moves in {plan.seed}")
     plan = replace(plan, habits=tuple(name for name, share in SHARES.items() if rng.random() < share))
     if STARTS in plan.habits:
-        plan = replace(plan, changes=tuple(_for_starts(rng, change) for change in plan.changes))
+        faults = tuple(fault for fault in plan.faults if rng.random() < KEPT_SHARE)
+        plan = replace(plan, faults=faults, changes=tuple(_for_starts(rng, change) for change in plan.changes))
     if PAUSES in plan.habits:
         plan = replace(plan, settings={**plan.settings, "ownership": SHORT_LEASES})
     return plan
@@ -49,7 +54,10 @@ def _for_starts(rng: Random, change: PlannedChange) -> PlannedChange:
     if change.verb != "put" or rng.random() < 0.15:
         return change
     if change.kind == "ArbitrationArgs":
-        return replace(change, spec={**change.spec, **(QUICK if rng.random() < 0.8 else {}), **MAY_END_THE_LAST})
+        spec = change.spec
+        if rng.random() < 0.8:
+            spec = {name: value for name, value in spec.items() if name not in HOLDING} | QUICK
+        return replace(change, spec={**spec, **MAY_END_THE_LAST})
     if change.kind == "Autonomy":
         return replace(change, spec={**change.spec, "mode": "evict", "evictionsPerHour": 100})
     return change

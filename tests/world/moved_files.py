@@ -1,6 +1,7 @@
 """Workloads of a world of moves that no controller replaces: nodes have files of them, and a move starts them.
 
-Digests differ on some nodes, and files change during the faults. What is lost with its machine stays lost.
+Digests differ on some nodes, and files change during the faults. What is lost without a move, an operator starts by
+hand after a while.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from tests.world.move_machines import HostedPod, MoveMachine
+from tests.world.plan import MIGRATION
 from tests.world.world import World
 
 from slackwater.events.intent_declared import WorkloadStart
@@ -17,6 +19,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.model.workload_labels import START_LABEL, TEMPLATE_LABEL
+from slackwater.podmigration.jobs import MigrationStep
 
 if TYPE_CHECKING:
     from tests.world.move_fleet import MoveFleet
@@ -26,7 +29,7 @@ FILES: Final = ("relay", "mailer", "ledger")
 """Workloads are named as their files."""
 OTHER_DIGEST: Final = "other"
 GIB: Final = 1 << 30
-CHANGED_SHARE: Final = 0.12
+CHANGED_SHARE, BY_HAND_SHARE = 0.12, 0.15
 
 
 class MovedFiles:
@@ -38,6 +41,7 @@ class MovedFiles:
         self._rng = world.random("workload files")
         self._started = 0
         self._as_drawn: dict[str, dict[str, str]] = {}
+        self._replicas: dict[str, int] = {}
 
     def compose(self, now: datetime) -> None:
         """Write the files, and start one or two pods of each workload where its file is."""
@@ -47,7 +51,8 @@ class MovedFiles:
             for machine in hosts:
                 is_other = self._rng.random() < 0.1 and machine is not hosts[0]
                 machine.starts.files[workload] = OTHER_DIGEST if is_other else _digest(workload)
-            for host in hosts[: self._rng.choice((1, 1, 2))]:
+            self._replicas[workload] = self._rng.choice((1, 1, 2))
+            for host in hosts[: self._replicas[workload]]:
                 if host.starts.files[workload] != OTHER_DIGEST:
                     host.host(self._pod(workload, host, now - timedelta(seconds=60), ""))
         self._as_drawn = {machine.name: dict(machine.starts.files) for machine in machines}
@@ -87,8 +92,30 @@ class MovedFiles:
         hosted = self._fleet.hosted[uid] = HostedPod(pod, 200, GIB // 4)
         return hosted
 
+    def _start_by_hand(self) -> None:
+        """Where no move is under way: it could start the same workload."""
+        jobs = self._world.postgres.schemas[MIGRATION].tables["jobs"]
+        place = jobs.definition.names.index("document")
+        moved = {
+            row[place].content["pod"]["workload"]
+            for row in jobs.committed()
+            if row[place].content["job"]["step"] != MigrationStep.ENDED
+        }
+        running = [self._fleet.hosted[uid].pod.workload for uid in self.running()]
+        for workload, replicas in self._replicas.items():
+            hosts = [
+                machine
+                for machine in self._fleet.machines.values()
+                if machine.is_on and machine.starts.files.get(workload) == _digest(workload)
+            ]
+            if hosts and workload not in moved and running.count(workload) < replicas:
+                host = self._rng.choice(hosts)
+                host.host(self._pod(workload, host, self._world.clock_of(host.name).now(), ""))
+
     def act(self, now: datetime) -> None:
         """Now and then the file of a node changes, is gone, or is as it was."""
+        if self._rng.random() < BY_HAND_SHARE:
+            self._start_by_hand()
         if self._rng.random() >= CHANGED_SHARE:
             return
         machine = self._rng.choice(list(self._fleet.machines.values()))
