@@ -174,7 +174,7 @@ MOVES = (
             ),
         ),
         (LIFE, NAMED, PODS, BECAME, ONCE, LIMITS, REPEATED, RESERVED, LEAVE, WITHDRAWN),
-        seed=1,
+        seed=26,
     ),
     _mutant(
         "abort forgotten after restart",
@@ -200,7 +200,7 @@ MOVES = (
             ),
         ),
         (ONCE,),
-        seed=1,
+        seed=13,
     ),
     _mutant(
         "start asked for again under a new id",
@@ -213,6 +213,7 @@ MOVES = (
             ),
         ),
         (ONCE,),
+        seed=13,
     ),
     _mutant(
         "failed start not taken back",
@@ -231,6 +232,7 @@ MOVES = (
             ),
         ),
         (ONCE,),
+        seed=13,
     ),
     _mutant(
         "any node takes a start",
@@ -243,6 +245,7 @@ MOVES = (
             ),
         ),
         (FILES,),
+        seed=13,
     ),
     _mutant(
         "budget read without the moves in flight",
@@ -255,6 +258,7 @@ MOVES = (
             ),
         ),
         (DISRUPTION,),
+        seed=4,
     ),
     _mutant(
         "ended pod counts as healthy still",
