@@ -220,6 +220,7 @@ MOVES = (
         "a workload whose start has failed stays down, although its old node could start it",
         (Edit("podmigration.lifecycle:_starting", "and view.can_return", "and False"),),
         (FILES,),
+        seed=9,
     ),
     _mutant(
         "slow start taken for a failed one",
@@ -271,5 +272,6 @@ MOVES = (
             ),
         ),
         (DISRUPTION,),
+        seed=4,
     ),
 )
