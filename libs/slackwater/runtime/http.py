@@ -49,7 +49,7 @@ def build_app(
     app = FastAPI(title="Slackwater", version=version(), openapi_url=None, docs_url=None, redoc_url=None)
     install_problem_handlers(app)
     for router in (health_router(checks), description_router(app), problem_pages(), *routers):
-        app.include_router(router)
+        app.router.routes.extend(router.routes)  # include_router would build each a second time: 70 ms for the console
     app.add_exception_handler(BodyTooLarge, too_large)
     app.add_middleware(HeadMethod)
     app.add_middleware(RejectNul)

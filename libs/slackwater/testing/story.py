@@ -28,7 +28,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.testing.story_health import health, window_of
-from slackwater.testing.story_moves import moves
+from slackwater.testing.story_moves import gains, moves
 from slackwater.testing.story_offers import RESERVED_MILLI, StoryMoment, offered, records_of
 from slackwater.testing.story_predictions import predicted, prediction_record
 from slackwater.testing.story_quotas import quotas
@@ -79,6 +79,8 @@ def _story(end: datetime, fleet: tuple[Character, ...]) -> tuple[Event[Any], ...
     start = end - timedelta(seconds=LENGTH_SECONDS)
     events += health(end, LENGTH_SECONDS) + strategies(start) + quotas(start, LENGTH_SECONDS)
     events += moves(start, LENGTH_SECONDS)
+    if any(node.name == "edge-7" for node in fleet):  # the node that the moves left
+        events += gains(start, LENGTH_SECONDS)
     return tuple(sorted(events, key=lambda event: event.time))
 
 

@@ -7,6 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+from slackwater.decisions.reasons import DecisionKind, Reason
+from slackwater.decisions.record import DecisionRecord, Input, Replay, Term
+from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.migration_changed import MigrationChanged
 
@@ -17,6 +20,59 @@ def moves(start: datetime, seconds: int) -> list[Event[Any]]:
         event_of(job, source="migration", time=job.changed_at, id=str(uuid5(NAMESPACE_URL, f"move/{number}")))
         for number, job in enumerate(_jobs(start + timedelta(seconds=seconds)))
     ]
+
+
+def gains(start: datetime, seconds: int) -> list[Event[Any]]:
+    """Returns the records of what two of the moves gained: one as expected, one less."""
+    end = start + timedelta(seconds=seconds)
+    return [
+        event_of(
+            DecisionRecorded(
+                record=gain_record(f"move-{number:08d}", end - timedelta(seconds=ago), before, after, plan)
+            ),
+            source="descheduler",
+            time=end - timedelta(seconds=ago),
+            id=str(uuid5(NAMESPACE_URL, f"gain/{number}")),
+        )
+        for number, ago, before, after, plan in ((8, 400, 0.82, 0.55, 0.25), (9, 460, 0.71, 0.63, 0.2))
+    ]
+
+
+def gain_record(job: str, at: datetime, before: float, after: float, expected: float) -> DecisionRecord:
+    """Returns the record of a measured gain as the descheduler writes it."""
+
+    def figure(name: str, value: float, source: str = "agents' reports") -> Input:
+        return Input(name=name, value=round(value, 4), unit="", source=source)
+
+    terms = (
+        Term(name="load of edge-7 before", value=round(before * 1000), input="load before"),
+        Term(name="load of the new node now", value=-round(after * 1000), input="load now"),
+    )
+    return DecisionRecord(
+        id=str(uuid5(NAMESPACE_URL, f"gain/{job}")),
+        kind=DecisionKind.MIGRATION,
+        node="edge-7",
+        subject=job,
+        service="descheduler",
+        rule="gain",
+        reason=Reason.MIGRATION_MEASURED,
+        decided_at=at,
+        trigger_event_id=None,
+        inputs=(
+            figure("load before", before, "plan 1f"),
+            figure("load now", after),
+            figure("expected gain", expected, "plan 1f"),
+            figure("measured gain", before - after),
+        ),
+        terms=terms,
+        result=sum(term.value for term in terms),
+        unit="permille",
+        remaining_because=f"gained {before - after:.1%} of load, expected {expected:.1%}",
+        replay=Replay(
+            function="slackwater.descheduler.domain.plan_gain:replay_gain",
+            arguments={"before": before, "after": after},
+        ),
+    )
 
 
 def _jobs(end: datetime) -> Iterator[MigrationChanged]:

@@ -65,13 +65,18 @@ class DriverChoice(StrEnum):
 
 
 def command(
+    scene_name: Annotated[
+        SceneChoice | None,
+        typer.Argument(metavar="SCENE", help="With --demo: which scene, as --scene.", show_default=False),
+    ] = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Show five scenes on real processes: lend, memory, cache, cpu and quotas.")
     ] = False,
     seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
     scene: Annotated[
-        SceneChoice, typer.Option(help="With --demo: which scene; policies and moves run only by name.")
-    ] = SceneChoice.ALL,
+        SceneChoice | None,
+        typer.Option(help="With --demo: which scene; default all. policies and moves run only by name."),
+    ] = None,
     driver: Annotated[
         DriverChoice, typer.Option(help="Real cgroups, a simulated fleet, or what this machine allows.")
     ] = DriverChoice.AUTO,
@@ -99,6 +104,7 @@ def command(
     from slackwater.telemetry.logs import configure
     from slackwater.telemetry.spans import configure_tracing
 
+    wanted = choose_scene(demo, scene_name, scene)
     configure("slackwater", level=log_level.value)
     configure_tracing("slackwater")
     steps = Steps()
@@ -109,12 +115,27 @@ def command(
     overrides.setdefault("console", {}).update(demo_state_dir=demo_state_dir())
     if demo and chosen is DriverChoice.LINUX:
         overrides["agent"]["memory_bytes"] = DEMO_MEMORY_BYTES
-    wanted = scene if demo else None
     status = asyncio.run(_up(StackOptions(http, overrides), steps, chosen, seconds, wanted))
     if demo:
         status = _finish_demo() or status
     if status:
         raise typer.Exit(status)
+
+
+def choose_scene(demo: bool, *named: SceneChoice | None) -> SceneChoice | None:
+    """The scene that an argument or an option names; all without a name, none without --demo.
+
+    Raises typer.BadParameter for a scene without --demo, which would otherwise run no demo silently, and for two names.
+    """
+    scenes = {scene for scene in named if scene is not None}
+    if scenes and not demo:
+        name = min(scenes).value
+        raise typer.BadParameter(f"the scene {name} is one of the demo: slackwater up --demo {name}")
+    if len(scenes) > 1:
+        raise typer.BadParameter(f"two scenes are named, {' and '.join(sorted(scenes))}: name one, or none for all")
+    if not demo:
+        return None
+    return next(iter(scenes), SceneChoice.ALL)
 
 
 def _finish_demo() -> int:

@@ -240,6 +240,10 @@ class MoveReads(Protocol):
         """Jobs under way, then those that wait, then those that ended since; of each the newest change first."""
         ...
 
+    async def gain_records(self, jobs: Sequence[MigrationChanged]) -> Sequence[DecisionRecord]:
+        """The newest record of the measured gain of each of these jobs that has one, by job."""
+        ...
+
     async def node_loads(self, at: datetime, after: datetime) -> Sequence[MeasuredLoad]:
         """What each described node used by its last report within `after < sampled <= at`, by node."""
         ...

@@ -11,7 +11,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.story import story
-from slackwater.testing.story_moves import moves
+from slackwater.testing.story_moves import gain_record, moves
 
 NOW = EPOCH + timedelta(hours=1)
 JOBS = [event.data for event in moves(NOW, 0)]
@@ -60,3 +60,13 @@ async def test_the_load_of_a_node_is_its_last_report_within_the_window(model: Re
     capacity = next(each.facts.capacity for each in described if each.facts.name == "edge-7")
     assert await model.node_loads(at, at - timedelta(seconds=60)) == [MeasuredLoad("edge-7", points[last], capacity)]
     assert await model.node_loads(last, last) == []
+
+
+async def test_the_newest_measured_gain_of_each_job_is_read(model: ReadModel) -> None:
+    older, newer = (gain_record("move-00000008", NOW - timedelta(seconds=ago), 0.8, 0.5, 0.25) for ago in (9, 5))
+    other = gain_record("move-00000009", NOW, 0.7, 0.6, 0.2)
+    records = [older.model_copy(update={"id": "a"}), newer, other]
+    await model.save_decisions(records)
+    ended = [job for job in JOBS if job.job in ("move-00000008", "move-00000011")]
+    assert await model.gain_records(ended) == [newer]
+    assert await model.gain_records([]) == []

@@ -14,12 +14,20 @@ from hypothesis import strategies as st
 
 from slackwater.charts.load_chart import load_chart, load_frame
 from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.console.domain.moves import BUCKETS, MeasuredLoad, MoveCount, PipelineStage, load_spread, stage_of
+from slackwater.console.domain.moves import (
+    BUCKETS,
+    MeasuredLoad,
+    MoveCount,
+    PipelineStage,
+    load_spread,
+    move_gain,
+    stage_of,
+)
 from slackwater.console.usecases.moves_page import MOST_JOBS, compare_loads, moves_page, stage_tiles
 from slackwater.model.quantities import Resources
 from slackwater.podmigration.jobs import MigrationPhase, MigrationStep
 from slackwater.testing.clock import EPOCH
-from slackwater.testing.story_moves import moves
+from slackwater.testing.story_moves import gain_record, moves
 
 NOW = EPOCH + timedelta(hours=1)
 STAGES = list(PipelineStage)
@@ -42,6 +50,9 @@ async def test_the_page_shows_stages_holds_loads_and_jobs(told_client: httpx2.As
     assert "shop/render-11 failed edge-7 edge-9" in text
     assert "Replacement pending (Timeout): the replacement was not ready within 300 s" in text
     assert "under way, waiting, then ended" in text
+    assert "25.0 % 27.0 %" in text
+    assert "20.0 % 8.0 %" in text
+    assert "2 moves measured: 17.5 % in the mean, 22.5 % expected." in text
 
 
 async def test_ended_jobs_leave_the_page_with_the_span(told: MemoryReadModel) -> None:
@@ -85,6 +96,14 @@ def test_every_job_is_in_one_stage(states: list[tuple[MigrationStep, MigrationPh
     tiles = stage_tiles(counts)
     assert [tile.stage for tile in tiles] == STAGES
     assert sum(tile.jobs for tile in tiles) == sum(jobs for *_, jobs in states)
+
+
+def test_a_record_without_figures_has_no_gain() -> None:
+    record = gain_record("m", NOW, 0.8, 0.5, 0.25)
+    found = move_gain(record)
+    assert found is not None
+    assert (found.expected, found.measured) == (0.25, 0.3)
+    assert move_gain(record.model_copy(update={"inputs": record.inputs[:3]})) is None
 
 
 @given(st.lists(st.floats(0, 1.2), min_size=1, max_size=30))

@@ -8,6 +8,8 @@ from datetime import datetime
 
 from slackwater.console.domain.moves import ENDED, WAITING, MeasuredLoad, MoveCount, MoveHold
 from slackwater.console.domain.views import NodeView, UsagePoint
+from slackwater.decisions.reasons import Reason
+from slackwater.decisions.record import DecisionRecord
 from slackwater.events.migration_changed import MigrationChanged
 
 
@@ -16,6 +18,7 @@ class MemoryMoves:
 
     _nodes: dict[str, NodeView]
     _usage: dict[str, UsagePoint]
+    _decisions: dict[str, DecisionRecord]
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,6 +50,15 @@ class MemoryMoves:
         moves.sort(key=lambda move: move.changed_at, reverse=True)
         moves.sort(key=lambda move: _rank(move.step))
         return moves[:limit]
+
+    async def gain_records(self, jobs: Sequence[MigrationChanged]) -> Sequence[DecisionRecord]:
+        wanted = {(job.node, job.job) for job in jobs}
+        newest = {
+            record.subject: record
+            for record in sorted(self._decisions.values(), key=lambda each: (each.decided_at, each.id))
+            if record.reason is Reason.MIGRATION_MEASURED and (record.node, record.subject) in wanted
+        }
+        return [newest[job] for job in sorted(newest)]
 
     async def node_loads(self, at: datetime, after: datetime) -> Sequence[MeasuredLoad]:
         last: dict[str, UsagePoint] = {}

@@ -11,10 +11,13 @@ from sqlalchemy import text
 from slackwater.console.adapters.fleet_statements import number_in
 from slackwater.console.adapters.queries import Queries
 from slackwater.console.domain.moves import MeasuredLoad, MoveCount, MoveHold
+from slackwater.decisions.reasons import Reason
+from slackwater.decisions.record import DecisionRecord
 from slackwater.events.migration_changed import MigrationChanged
 from slackwater.model.quantities import Resources
 
 _MOVE = TypeAdapter(MigrationChanged)
+_RECORD = TypeAdapter(DecisionRecord)
 _SAVE = text("""
     INSERT INTO move AS m (job, changed_at, step, body)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(job text, changed_at timestamptz, step text, body jsonb)
@@ -48,6 +51,12 @@ _MOVES = text(f"""
     ORDER BY CASE step WHEN 'waiting' THEN 1 WHEN 'ended' THEN 2 ELSE 0 END, changed_at DESC, job COLLATE "C"
     LIMIT :limit
 """)  # noqa: S608 - a constant of this module
+_GAINS = text("""
+    SELECT DISTINCT ON (d.subject COLLATE "C") CAST(d.body AS text) FROM decision AS d
+    JOIN unnest(CAST(:nodes AS text[]), CAST(:jobs AS text[])) AS wanted(node, job)
+        ON d.node = wanted.node AND d.subject = wanted.job
+    WHERE d.reason = :reason ORDER BY d.subject COLLATE "C", d.decided_at DESC, d.id DESC
+""")
 _AMOUNTS = ", ".join(
     _amount(f"{where} -> '{resource}'")
     for where in ("last.body -> 'usage'", "n.facts -> 'capacity'")
@@ -86,6 +95,10 @@ class PostgresMoves(Queries):
 
     async def moves(self, since: datetime, limit: int) -> Sequence[MigrationChanged]:
         return await self._all(_MOVE, _MOVES, since=since, limit=limit)
+
+    async def gain_records(self, jobs: Sequence[MigrationChanged]) -> Sequence[DecisionRecord]:
+        nodes, names = [job.node for job in jobs], [job.job for job in jobs]
+        return await self._all(_RECORD, _GAINS, nodes=nodes, jobs=names, reason=Reason.MIGRATION_MEASURED.value)
 
     async def node_loads(self, at: datetime, after: datetime) -> Sequence[MeasuredLoad]:
         rows = await self._rows(_LOADS, at=at, after=after)

@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from slackwater.decisions.record import DecisionRecord
 from slackwater.model.quantities import Resources
 
 BUCKETS: Final = 10
@@ -67,6 +68,44 @@ class MoveHold:
     count: int
     limit: int
     since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MoveGain:
+    """What a move took off its old node, in shares of that node's capacity, beside what its plan expected."""
+
+    expected: float
+    measured: float
+    decision_id: str
+
+
+def move_gain(record: DecisionRecord) -> MoveGain | None:
+    """Returns the figures of a record of a measured gain; None for one that lacks them, as of another version."""
+    figures = {each.name: each.value for each in record.inputs}
+    expected, measured = figures.get("expected gain"), figures.get("measured gain")
+    if not isinstance(expected, (int, float)) or not isinstance(measured, (int, float)):
+        return None
+    return MoveGain(float(expected), float(measured), record.id)
+
+
+@dataclass(frozen=True, slots=True)
+class GainSum:
+    """The gains of several moves: their mean, expected and measured."""
+
+    moves: int
+    expected: float
+    measured: float
+
+
+def gain_sum(gains: Sequence[MoveGain]) -> GainSum | None:
+    """Returns the means; None without gains."""
+    if not gains:
+        return None
+    return GainSum(
+        len(gains),
+        math.fsum(gain.expected for gain in gains) / len(gains),
+        math.fsum(gain.measured for gain in gains) / len(gains),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def api_router(reads: ReadQueries, streams: Streams, clock: Clock) -> Routes:
         shard_router(reads, clock),
         stream_router(streams, clock),
     ):
-        router.include_router(part)
+        router.routes.extend(part.routes)
     return router
 
 

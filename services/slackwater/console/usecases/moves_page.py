@@ -12,12 +12,16 @@ from typing import Final
 from slackwater.charts.load_chart import load_chart, load_frame
 from slackwater.console.domain.moves import (
     ENDED,
+    GainSum,
     LoadSpread,
     MeasuredLoad,
     MoveCount,
+    MoveGain,
     MoveHold,
     PipelineStage,
+    gain_sum,
     load_spread,
+    move_gain,
     stage_of,
 )
 from slackwater.console.ports import ReadQueries
@@ -57,6 +61,7 @@ class MoveRow:
 
     job: MigrationChanged
     stage: PipelineStage
+    gain: MoveGain | None = None
 
     @property
     def why(self) -> str:
@@ -90,6 +95,8 @@ class MovesPage:
     jobs: int
     """All that live or ended within the span; `rows` has at most MOST_JOBS of them."""
     load: LoadComparison
+    gains: GainSum | None = None
+    """Of the rows whose gain was measured."""
 
     @property
     def waiting(self) -> int:
@@ -108,15 +115,18 @@ async def moves_page(reads: ReadQueries, now: datetime, span: str, resource: str
         reads.node_loads(now, now - REPORTED_WITHIN),
         reads.node_loads(since + REPORTED_WITHIN, since - REPORTED_WITHIN),
     )
+    records = await reads.gain_records(jobs) if jobs else ()
+    gains = {record.subject: gain for record in records if (gain := move_gain(record)) is not None}
     return MovesPage(
         now=now,
         span=chosen,
         resource=shown,
         stages=stage_tiles(counts),
         holds=holds,
-        rows=[MoveRow(job, stage_of(job.step, job.phase)) for job in jobs],
+        rows=[MoveRow(job, stage_of(job.step, job.phase), gains.get(job.job)) for job in jobs],
         jobs=sum(count.jobs for count in counts),
         load=compare_loads(loads_before, loads, shown, since),
+        gains=gain_sum(list(gains.values())),
     )
 
 

@@ -63,7 +63,8 @@ class OffersAreOfTheTrueState(Invariant):
             ("batch memory", state.memory, state.batch.memory_bytes, offer.batch.value.memory_bytes),
         ):
             allowed = max(published, computed) * strategy.diff_threshold * 2
-            counts = 0 < gate.rising_windows < strategy.rise_windows and gate.last_window == state.window_end
+            # No window counts yet if the newest one is that in which a delayed value was published.
+            counts = gate.rising_windows < strategy.rise_windows and gate.last_window == state.window_end
             is_rising = counts and gate.rising_to > published
             if abs(published - computed) > allowed and (published > computed or not is_rising):
                 raise Violation(f"{station.node} offers {published} of {what}; the formula gives {computed}")
