@@ -78,7 +78,7 @@ class MoveFleet:
         self._lost_at: dict[str, float] = {}
         self.machines = {name: MoveMachine(world, name, CORES, self._on_end) for name in machines(world.plan)}
         self.nodes = {machine.node: ScriptedNode(machine.node, POOL, CORES) for machine in self.machines.values()}
-        self.workloads = {workload.name: workload for workload in self._drawn()}
+        self.workloads: dict[str, MovedWorkload] = {workload.name: workload for workload in self._drawn()}
         self.hosted: dict[str, HostedPod] = {}
         """Every pod that ever ran, by uid."""
         self._is_quiet = False

@@ -42,16 +42,18 @@ def with_move_habits(plan: Plan) -> Plan:
     plan = replace(plan, habits=tuple(name for name, share in SHARES.items() if rng.random() < share))
     if STARTS in plan.habits:
         faults = tuple(fault for fault in plan.faults if rng.random() < KEPT_SHARE)
-        plan = replace(plan, faults=faults, changes=tuple(_for_starts(rng, change) for change in plan.changes))
+        plan = replace(
+            plan, faults=faults, changes=tuple(_for_starts(rng, change, plan.fault_seconds) for change in plan.changes)
+        )
     if PAUSES in plan.habits:
         plan = replace(plan, settings={**plan.settings, "ownership": SHORT_LEASES})
     return plan
 
 
-def _for_starts(rng: Random, change: PlannedChange) -> PlannedChange:
+def _for_starts(rng: Random, change: PlannedChange, until: float) -> PlannedChange:
     """Workloads that moves start have one or two pods; by default such are refused. Most often little else holds them:
     what is of interest is what follows."""
-    if change.verb != "put" or rng.random() < 0.15:
+    if change.verb != "put" or rng.random() < 0.15 or change.at >= until:
         return change
     if change.kind == "ArbitrationArgs":
         spec = change.spec

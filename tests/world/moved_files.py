@@ -7,10 +7,11 @@ hand after a while.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from tests.world.move_machines import HostedPod, MoveMachine
 from tests.world.plan import MIGRATION
+from tests.world.scripted_fleet import ScriptedNode
 from tests.world.world import World
 
 from slackwater.events.intent_declared import WorkloadStart
@@ -21,9 +22,6 @@ from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.model.workload_labels import START_LABEL, TEMPLATE_LABEL
 from slackwater.podmigration.jobs import MigrationStep
 
-if TYPE_CHECKING:
-    from tests.world.move_fleet import MoveFleet
-
 NAMESPACE: Final = "apps"
 FILES: Final = ("relay", "mailer", "ledger")
 """Workloads are named as their files."""
@@ -32,10 +30,20 @@ GIB: Final = 1 << 30
 CHANGED_SHARE, BY_HAND_SHARE = 0.12, 0.15
 
 
+class DescribedFleet(Protocol):
+    """The machines, what is said of them, and every pod that ever ran."""
+
+    machines: dict[str, MoveMachine]
+    nodes: dict[str, ScriptedNode]
+    hosted: dict[str, HostedPod]
+
+    def describe(self, machine: MoveMachine, now: datetime) -> None: ...
+
+
 class MovedFiles:
     """The files, and the pods that were started from them."""
 
-    def __init__(self, world: World, fleet: MoveFleet) -> None:
+    def __init__(self, world: World, fleet: DescribedFleet) -> None:
         self._world = world
         self._fleet = fleet
         self._rng = world.random("workload files")

@@ -2,13 +2,14 @@
 
 Counts are true when they are published, and published again when they differ, after a pause of the script. A bound
 changes during the faults, and a budget is deleted and made again. Only agents evict here, and they ask no API server:
-nothing but arbitration keeps these budgets.
+nothing but arbitration keeps these budgets. After the faults they are lifted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from tests.world.world import World
 
@@ -18,13 +19,12 @@ from slackwater.events.envelope import event_of
 from slackwater.model.errors import SlackwaterError
 from slackwater.podmigration.budgets import scaled
 
-if TYPE_CHECKING:
-    from tests.world.move_fleet import MoveFleet
-
 APP: Final = "app"
 """The label of pods that selectors name: the last part of the workload."""
 SOURCE: Final = "kubernetes"
 CHANGED_SHARE: Final = 0.06
+LIFTED_SECONDS: Final = 18.0
+"""After the faults: what a budget holds would be proposed again and again, and the cluster would not come to rest."""
 _BOUNDS: Final = (("1", ""), ("2", ""), ("50%", ""), ("", "1"), ("", "1"), ("", "2"), ("", "34%"), ("100%", ""))
 """minAvailable and maxUnavailable."""
 
@@ -46,13 +46,30 @@ class BudgetScript:
         return namespace == self.namespace and self.app in ("", app)
 
 
+class CountedWorkload(Protocol):
+    """How many pods a controller keeps."""
+
+    @property
+    def replicas(self) -> int: ...
+
+
+class CountedFleet(Protocol):
+    """The workloads, and which pods of them run."""
+
+    @property
+    def workloads(self) -> Mapping[str, CountedWorkload]: ...
+
+    def running(self, workload: str) -> list[str]: ...
+
+
 class ScriptedBudgets:
     """The budgets of the fleet."""
 
-    def __init__(self, world: World, fleet: MoveFleet) -> None:
+    def __init__(self, world: World, fleet: CountedFleet) -> None:
         self._world = world
         self._fleet = fleet
         self._rng = world.random("disruption budgets")
+        self._lifted_at = world.plan.fault_seconds + LIFTED_SECONDS
         drawn = [("shop", "web"), ("shop", "api"), ("jobs", "store"), ("shop", "")]
         self.budgets = [BudgetScript(*each) for each in drawn if self._rng.random() < 0.6]
         for budget in self.budgets:
@@ -66,8 +83,8 @@ class ScriptedBudgets:
                 budget.bounds = self._rng.choice(_BOUNDS)
             elif not is_quiet and drawn < CHANGED_SHARE * 1.3:
                 budget.is_gone = not budget.is_gone
-            elif is_quiet:
-                budget.is_gone = False
+            elif self._world.loop.time() >= self._lifted_at:
+                budget.is_gone = True
             counted = self._counted(budget, now)
             last = budget.published
             if last is None or last.model_copy(update={"changed_at": now}) != counted:
