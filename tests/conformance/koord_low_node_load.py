@@ -26,7 +26,6 @@ from slackwater.descheduling.node_classes import NodeClass, NodeLoad
 from slackwater.descheduling.placement import (
     ClusterPlacement,
     KubeQos,
-    NodeTaint,
     PlacedPod,
     PlacementNode,
     admits,
@@ -36,6 +35,7 @@ from slackwater.descheduling.placement import (
 from slackwater.descheduling.pod_order import eviction_rank, in_eviction_order, relief
 from slackwater.descheduling.target_search import TargetSearch
 from slackwater.descheduling.thresholds import ThresholdPair, amount_of, node_score, usage_percent
+from slackwater.model.placement_rules import LabelRequirement, NodeTaint
 from slackwater.model.tiers import QoSClass, Tier, tier_of_priority
 
 _KUBE = {"BestEffort": KubeQos.BEST_EFFORT, "Burstable": KubeQos.BURSTABLE, "Guaranteed": KubeQos.GUARANTEED}
@@ -70,7 +70,7 @@ def pod_of(given: Mapping[str, Any]) -> PlacedPod:
         labels=labels,
         annotations=annotations,
         node_selector=given.get("node_selector") or {},
-        affinity=[{affinity["key"]: frozenset(affinity["values"])}] if affinity else (),
+        affinity=[[LabelRequirement(affinity["key"], values=tuple(affinity["values"]))]] if affinity else (),
         **{flag: bool(given.get(flag)) for flag in _FLAGS},
     )
 

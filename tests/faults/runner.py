@@ -72,15 +72,18 @@ def _only_logs(folder: str, names: list[str]) -> set[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
-    parser.add_argument("names", nargs="*", help="scenarios, wildcards allowed; default: all")
+    parser.add_argument("names", nargs="*", help="scenarios, wildcards allowed; default: all but kill-moves")
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     parser.add_argument("--json", action="store_true", help="also print the JSON line of each scenario")
     parser.add_argument("--verbose", action="store_true", help="show the log of the harness")
     options = parser.parse_args()
-    chosen = [one for one in SCENARIOS if not options.names or any(fnmatch.fnmatch(one.name, n) for n in options.names)]
+    patterns = options.names or ["*"]
+    chosen = [one for one in SCENARIOS if any(fnmatch.fnmatch(one.name, pattern) for pattern in patterns)]
+    chosen = [one for one in chosen if not one.by_name or one.name in patterns]
     if options.list:
         for one in SCENARIOS:
-            print(f"  {one.name:22} {one.title} (about {one.minutes:g} min{', root' if one.needs_root else ''})")  # noqa: T201
+            more = ", root" * one.needs_root + ", only by this name" * one.by_name
+            print(f"  {one.name:22} {one.title} (about {one.minutes:g} min{more})")  # noqa: T201
         return 0
     if not chosen:
         sys.stderr.write(f"no scenario is called {' or '.join(options.names)}; see make faults ARGS=--list\n")

@@ -65,7 +65,15 @@ def acks_early() -> None:
     Settler._handle = spoilt  # type: ignore[method-assign] # the point
 
 
+def move_halts() -> None:
+    """No defect: the crash points of a move (tests.faults.move_halts)."""
+    from tests.faults.move_halts import install  # imports two services
+
+    install()
+
+
 KINDS: dict[str, Callable[[], None]] = {
+    "move-halts": move_halts,
     "relay-forgets": relay_forgets,
     "relay-doubles": relay_doubles,
     "acks-early": acks_early,

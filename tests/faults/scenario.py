@@ -68,6 +68,8 @@ class Scenario:
     run: Run
     minutes: float = 1.0
     needs_root: bool = False
+    by_name: bool = False
+    """Left out of a run of all."""
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from slackwater.apiserver.json_parts import Json, items_in, object_in
+from slackwater.apiserver.pod_details import rules_of, status_of
 from slackwater.apiserver.quantity import whole_amount
 from slackwater.apiserver.records import PodRecord, WatchedKind, parse_pod
 from slackwater.apiserver.resource_names import LENT_NAMES
+from slackwater.model.placement_rules import PlacementRules
+from slackwater.model.pods import PodStatus
 
 CONFIG_HASH: Final = "kubernetes.io/config.hash"
 """Annotation of a static pod's mirror: the uid under which the kubelet runs it."""
 CPU, MEMORY = "cpu", "memory"
-Json = Mapping[str, Any]
 Amounts = Mapping[str, int]
 
 
@@ -52,6 +55,8 @@ class NodePod:
     started_at: str
     annotations: tuple[tuple[str, str], ...]
     containers: tuple[ContainerRecord, ...]
+    status: PodStatus | None = None
+    rules: PlacementRules | None = None
 
     @property
     def key(self) -> str:
@@ -68,16 +73,18 @@ class NodePod:
 
 def parse_node_pod(item: Json) -> NodePod:
     """Raises ValueError without a name."""
-    metadata, status = _object(item, "metadata"), _object(item, "status")
+    metadata, status = object_in(item, "metadata"), object_in(item, "status")
     record = parse_pod(item)
-    annotations = {str(name): str(value) for name, value in _object(metadata, "annotations").items()}
+    annotations = {str(name): str(value) for name, value in object_in(metadata, "annotations").items()}
     return NodePod(
         record,
         kubelet_uid=annotations.get(CONFIG_HASH, record.uid),
         qos_class=str(status.get("qosClass") or ""),
         started_at=str(status.get("startTime") or metadata.get("creationTimestamp") or ""),
         annotations=tuple(annotations.items()),
-        containers=tuple(_containers(_object(item, "spec"), status)),
+        containers=tuple(_containers(object_in(item, "spec"), status)),
+        status=status_of(item),
+        rules=rules_of(item),
     )
 
 
@@ -108,20 +115,20 @@ def _containers(spec: Json, status: Json) -> Iterator[ContainerRecord]:
     running = {
         str(entry.get("name")): entry
         for part in ("initContainerStatuses", "containerStatuses")
-        for entry in _items(status, part)
+        for entry in items_in(status, part)
     }
     for part in ("initContainers", "containers"):
-        for container in _items(spec, part):
+        for container in items_in(spec, part):
             name = str(container.get("name") or "")
             state = running.get(name, {})
             runtime, _, container_id = str(state.get("containerID") or "").partition("://")
-            resources = _object(container, "resources")
-            requests, limits = _amounts(_object(resources, "requests")), _amounts(_object(resources, "limits"))
+            resources = object_in(container, "resources")
+            requests, limits = _amounts(object_in(resources, "requests")), _amounts(object_in(resources, "limits"))
             in_force = state.get("resources")
             yield ContainerRecord(
                 name,
                 runtime,
-                container_id if "running" in _object(state, "state") else "",
+                container_id if "running" in object_in(state, "state") else "",
                 {**limits, **requests},
                 limits,
                 msgspec.json.encode(in_force, order="sorted").decode() if in_force else "",
@@ -144,13 +151,3 @@ def _sum(one: Amounts, other: Amounts) -> dict[str, int]:
 
 def _most(one: Amounts, other: Amounts) -> dict[str, int]:
     return {name: max(one.get(name, 0), other.get(name, 0)) for name in {*one, *other}}
-
-
-def _object(item: Json, name: str) -> Json:
-    value = item.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _items(item: Json, name: str) -> Sequence[Json]:
-    value = item.get(name)
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else ()

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from slackwater.apiserver.json_parts import Json, items_in, object_in
 from slackwater.apiserver.quantity import whole_amount
 from slackwater.apiserver.resource_names import LENT_NAMES
 from slackwater.model.quantities import Resources
@@ -23,7 +24,6 @@ CORDON_TAINT: Final = "slackwater.io/cordoned"
 REVISION: Final = "deployment.kubernetes.io/revision"
 _REVISION_LABELS: Final = ("pod-template-hash", "controller-revision-hash")
 
-Json = Mapping[str, Any]
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -187,18 +187,18 @@ def is_newer(version: str, other: str) -> bool:
 
 
 def parse_node(item: Json) -> ClusterNode:
-    status = _object(item, "status")
-    allocatable = _object(status, "allocatable")
+    status = object_in(item, "status")
+    allocatable = object_in(status, "allocatable")
     return ClusterNode(
         *_identity(item),
         labels=_labels(item),
         allocatable=Resources(whole_amount(allocatable.get("cpu"), 1000), whole_amount(allocatable.get("memory"))),
-        unschedulable=_object(item, "spec").get("unschedulable") is True,
+        unschedulable=object_in(item, "spec").get("unschedulable") is True,
         lent=_lent(allocatable),
         owned=_owned(item),
         taints=tuple(
             Taint(*(str(taint.get(name) or "") for name in ("key", "value", "effect", "timeAdded")))
-            for taint in _items(_object(item, "spec"), "taints")
+            for taint in items_in(object_in(item, "spec"), "taints")
         ),
     )
 
@@ -214,28 +214,28 @@ def taints_json(node: ClusterNode, cordon: Taint | None) -> list[dict[str, str]]
 
 
 def parse_pod(item: Json) -> PodRecord:
-    spec = _object(item, "spec")
+    spec = object_in(item, "spec")
     request, borrowed = _requests(spec)
     return PodRecord(
         *_identity(item),
         node=sys.intern(str(spec.get("nodeName") or "")),
-        phase=sys.intern(str(_object(item, "status").get("phase") or "")),
+        phase=sys.intern(str(object_in(item, "status").get("phase") or "")),
         priority=_whole(spec.get("priority")),
         labels=_labels(item),
         owner=_owner(item),
         request=request,
         borrowed=borrowed,
-        deleting=bool(_object(item, "metadata").get("deletionTimestamp")),
+        deleting=bool(object_in(item, "metadata").get("deletionTimestamp")),
     )
 
 
 def parse_controller(item: Json) -> ControllerRecord:
-    revision = str(_object(_object(item, "metadata"), "annotations").get(REVISION) or "")
+    revision = str(object_in(object_in(item, "metadata"), "annotations").get(REVISION) or "")
     return ControllerRecord(*_identity(item), owner=_owner(item), revision=revision)
 
 
 def parse_budget(item: Json) -> BudgetRecord:
-    status, spec = _object(item, "status"), _object(item, "spec")
+    status, spec = object_in(item, "status"), object_in(item, "spec")
     bounds = [
         str(value) if (value := spec.get(name)) is not None else "" for name in ("minAvailable", "maxUnavailable")
     ]
@@ -257,7 +257,7 @@ def parse_priority_class(item: Json) -> PriorityClassRecord:
 
 
 def parse_namespace(item: Json) -> NamespaceRecord:
-    terminating = _object(item, "status").get("phase") == "Terminating"
+    terminating = object_in(item, "status").get("phase") == "Terminating"
     return NamespaceRecord(*_identity(item), labels=_labels(item), terminating=terminating)
 
 
@@ -274,22 +274,12 @@ KINDS: Final[Sequence[WatchedKind[Any]]] = (*(NODES, PODS, REPLICA_SETS, JOBS, B
 
 def _identity(item: Json) -> tuple[str, str, str]:
     """Key, uid and version. Raises ValueError without a name."""
-    metadata = _object(item, "metadata")
+    metadata = object_in(item, "metadata")
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if not name:
         raise ValueError("metadata.name is missing")
     key = f"{namespace}/{name}" if namespace else str(name)
     return key, str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or "")
-
-
-def _object(item: Json, name: str) -> Json:
-    value = item.get(name)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _items(item: Json, name: str) -> Sequence[Json]:
-    value = item.get(name)
-    return [entry for entry in value if isinstance(entry, Mapping)] if isinstance(value, list) else ()
 
 
 def _whole(value: object) -> int:
@@ -302,13 +292,13 @@ def _text_of(value: object) -> str:
 
 def _labels(item: Json) -> Labels:
     """Interned, because the pods of a workload have the same."""
-    labels = _object(_object(item, "metadata"), "labels")
+    labels = object_in(object_in(item, "metadata"), "labels")
     return tuple((sys.intern(str(name)), sys.intern(str(value))) for name, value in labels.items())
 
 
 def _owner(item: Json) -> OwnerRef | None:
     """The owner that manages the object; others only keep it from being collected."""
-    for owner in _items(_object(item, "metadata"), "ownerReferences"):
+    for owner in items_in(object_in(item, "metadata"), "ownerReferences"):
         if owner.get("controller") is True:
             group = str(owner.get("apiVersion") or "").rpartition("/")[0]
             names = (group, str(owner.get("kind") or ""), str(owner.get("name") or ""), str(owner.get("uid") or ""))
@@ -323,12 +313,12 @@ def _lent(amounts: Json) -> tuple[tuple[str, int], ...]:
 def _owned(item: Json) -> frozenset[str]:
     """The LENT_NAMES in the fields that FIELD_MANAGER has applied to capacity or allocatable of the status."""
     owned = set[str]()
-    for entry in _items(_object(item, "metadata"), "managedFields"):
+    for entry in items_in(object_in(item, "metadata"), "managedFields"):
         applied = (entry.get("manager"), entry.get("operation"), entry.get("subresource"))
         if applied == (FIELD_MANAGER, "Apply", "status"):
-            status = _object(_object(entry, "fieldsV1"), "f:status")
+            status = object_in(object_in(entry, "fieldsV1"), "f:status")
             for part in ("f:allocatable", "f:capacity"):
-                owned |= {field.removeprefix("f:") for field in _object(status, part)}
+                owned |= {field.removeprefix("f:") for field in object_in(status, part)}
     return LENT_NAMES & owned
 
 
@@ -339,27 +329,27 @@ def _requests(spec: Json) -> tuple[Resources, tuple[tuple[str, int], ...]]:
     Source: k8s.io/component-helpers resource.PodRequests. Requests of the whole pod (`spec.resources`) go before.
     """
     total, peak, sidecars = dict[str, int](), dict[str, int](), dict[str, int]()
-    for container in _items(spec, "initContainers"):
-        amounts = _amounts(_object(container, "resources"))
+    for container in items_in(spec, "initContainers"):
+        amounts = _amounts(object_in(container, "resources"))
         if container.get("restartPolicy") == "Always":
             sidecars = _sum(sidecars, amounts)
             amounts = sidecars
         else:
             amounts = _sum(sidecars, amounts)
         peak = {name: max(peak.get(name, 0), amounts.get(name, 0)) for name in {*peak, *amounts}}
-    for container in _items(spec, "containers"):
-        total = _sum(total, _amounts(_object(container, "resources")))
+    for container in items_in(spec, "containers"):
+        total = _sum(total, _amounts(object_in(container, "resources")))
     total = _sum(total, sidecars)
     total = {name: max(total.get(name, 0), peak.get(name, 0)) for name in {*total, *peak}}
-    total |= _amounts(_object(spec, "resources"))
-    total = _sum(total, _parsed(_object(spec, "overhead")))
+    total |= _amounts(object_in(spec, "resources"))
+    total = _sum(total, _parsed(object_in(spec, "overhead")))
     borrowed = tuple((name, total[name]) for name in sorted(LENT_NAMES & total.keys()))
     return Resources(total.get("cpu", 0), total.get("memory", 0)), borrowed
 
 
 def _amounts(resources: Json) -> dict[str, int]:
     """Requests, and limits of extended resources without a request, which the API server makes equal."""
-    return _parsed({**_object(resources, "limits"), **_object(resources, "requests")}) if resources else {}
+    return _parsed({**object_in(resources, "limits"), **object_in(resources, "requests")}) if resources else {}
 
 
 def _parsed(amounts: Json) -> dict[str, int]:

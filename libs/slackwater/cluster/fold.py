@@ -6,7 +6,7 @@ repeated or old ones. Nothing is read but the event and what was folded before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,7 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.nodes import Liveness, NodeFacts
+from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 
 MOST_REMOVED = 65_536
@@ -89,6 +90,7 @@ class ClusterFold:
         self._rows = Rows()
         self._names: list[str] = []
         self._facts: list[NodeFacts | None] = []
+        self._failed: list[Sequence[Pod]] = []
         self._pools = Interned()
         self._at = Block(len(Source), 0)
         self._numbers = Block(_WIDTH, UNKNOWN)
@@ -150,7 +152,7 @@ class ClusterFold:
         self._release_pool(node.row)
         for block in (self._at, self._numbers, self._ratios):
             block.clear(node.row)
-        self._names[node.row], self._facts[node.row] = "", None
+        self._names[node.row], self._facts[node.row], self._failed[node.row] = "", None, ()
         self._rows.free(node.row)
         self.revision += 1
         return True
@@ -199,6 +201,7 @@ class ClusterFold:
             liveness=np.where(numbers[:, _LIVE] == UNKNOWN, NONE, numbers[:, _LIVE]).astype(np.int8),
             cordoned=numbers[:, _CORDONED_UNTIL] > now_micros,
             intent_pending=numbers[:, _PENDING] == 1,
+            failed=tuple(self._failed),
         )
         view = ClusterView(now, self.revision, nodes, self._pods.columns(by_window, now_micros))
         _freeze(view)
@@ -209,6 +212,7 @@ class ClusterFold:
         if node.row == len(self._names):
             self._names.append(name)
             self._facts.append(None)
+            self._failed.append(())
         else:
             self._names[node.row] = name
         for block in (self._at, self._numbers, self._ratios):
@@ -242,6 +246,7 @@ class ClusterFold:
         )
         pressure = data.prod_pressure.cpu_some_avg
         self._ratios.array[node.row, _PRESSURE] = np.nan if pressure is None else pressure
+        self._failed[node.row] = data.failed_pods
         pods = data.pods
         described = pods.described if isinstance(pods, PodsByColumns) else [pod.pod for pod in pods]
         rows = self._pods.replace(Names.REPORT, node.row, [pod.uid for pod in described])
@@ -342,5 +347,5 @@ def _freeze(value: Any) -> None:
         value.setflags(write=False)
     else:
         for name in getattr(value, "__dataclass_fields__", ()):
-            if name not in {"facts", "described", "rows"}:
+            if name not in {"facts", "described", "failed", "rows"}:
                 _freeze(getattr(value, name))

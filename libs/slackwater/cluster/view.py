@@ -120,11 +120,24 @@ class NodeColumns:
     liveness: NDArray[np.int8]
     cordoned: Flags
     intent_pending: Flags
+    failed: Sequence[Sequence[Pod]]
+    """Pods that have ended with a failure and are listed still, as reported. They use nothing and have no row."""
 
     def is_stale(self, source: Source, seconds: float) -> Flags:
         """The nodes whose last event of a source is missing, or further than `seconds` from now."""
         stale: Flags = self.exists & ~(np.abs(self.age_seconds[:, source]) <= seconds)
         return stale
+
+    def system_load(self, row: int) -> tuple[int, int]:
+        """CPU and memory that the system of a node is expected to take: its predicted peak. As long as prediction knows
+        too little of it, the whole machine stands in for that, so that nothing is lent; what it uses now counts then,
+        because else a node would take no pod for a day."""
+        return self._system_amount(row, CPU), self._system_amount(row, MEMORY)
+
+    def _system_amount(self, row: int, column: int) -> int:
+        peak = int(self.system_peak.value[row, column])
+        is_predicted = self.system_peak.known[row, column] and peak < self.allocatable.value[row, column]
+        return peak if is_predicted else int(self.system_usage.value[row, column])
 
 
 @record(frozen=True, slots=True)

@@ -26,15 +26,18 @@ class HighNodeUtilization:
 
     def balance(self, cluster: ClusterPlacement, now_s: float, gate: EvictionGate) -> Sequence[EvictionProposal]:
         """Returns proposals from the emptiest node on."""
-        shares = {node.name: node_shares(node, cluster.pods.get(node.name, ())) for node in cluster.nodes}
-        sources = [node.name for node in cluster.nodes if self._is_low(node, cluster.pods.get(node.name, ()))]
+        placed = {
+            node.name: [pod for pod in cluster.pods.get(node.name, ()) if not pod.has_failed] for node in cluster.nodes
+        }
+        shares = {node.name: node_shares(node, placed[node.name]) for node in cluster.nodes}
+        sources = [node.name for node in cluster.nodes if self._is_low(node, placed[node.name])]
         proposals: list[EvictionProposal] = []
         filled: set[str] = set()
         for source in sorted(sources, key=lambda name: (shares[name], name)):
             if source in filled:
                 continue
-            fuller = [name for name, share in shares.items() if share > shares[source] and cluster.pods.get(name)]
-            for pod in sorted(cluster.pods.get(source, ()), key=lambda pod: (eviction_rank(pod), pod.uid)):
+            fuller = [name for name, share in shares.items() if share > shares[source] and placed[name]]
+            for pod in sorted(placed[source], key=lambda pod: (eviction_rank(pod), pod.uid)):
                 if not gate.allows(pod) or (target := gate.place(pod, fuller)) is None:
                     continue
                 gate.record(pod)

@@ -22,6 +22,8 @@ from slackwater.model.records import record
 
 NO_TARGET: Final = "no_target"
 """No other node holds the pod, or none that would be better."""
+MOST_HELD: Final = 50
+"""Pods that a cycle names with what held them; all are counted."""
 _Propose = Callable[[ClusterPlacement, float, EvictionGate], Sequence[EvictionProposal]]
 
 
@@ -59,6 +61,16 @@ class CycleCounts:
         self.per_namespace[namespace] += 1
 
 
+@record(frozen=True, slots=True)
+class HeldProposal:
+    """A pod that a plugin would have proposed, and what held it."""
+
+    uid: str
+    name: str
+    namespace: str
+    reason: str
+
+
 class CycleGate:
     """The filters and limits of a cycle: what plugins ask before they propose."""
 
@@ -82,12 +94,13 @@ class CycleGate:
         self._moves = moves
         self._moving: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
+        self.held: dict[str, HeldProposal] = {}
 
     def allows(self, pod: PlacedPod) -> bool:
         """Whether the pod may be proposed now; counts the reason where it may not."""
         reason = self.refusal(pod)
         if reason is not None:
-            self.refusals[reason] += 1
+            self._hold(pod, reason)
         return reason is None
 
     def refusal(self, pod: PlacedPod) -> str | None:
@@ -105,16 +118,22 @@ class CycleGate:
 
     def place(self, pod: PlacedPod, among: Collection[str] | None = None) -> str | None:
         """slackwater.descheduling.placement.EvictionGate; counts a pod that finds no place."""
-        if self.placer is None:
+        if self.placer is None or pod.has_failed:
             return ""
         target = self.placer.place(pod, among)
         if target is None:
-            self.refusals[NO_TARGET] += 1
+            self._hold(pod, NO_TARGET)
         return target
+
+    def _hold(self, pod: PlacedPod, reason: str) -> None:
+        self.refusals[reason] += 1
+        if len(self.held) < MOST_HELD and pod.uid not in self._proposed:
+            self.held.setdefault(pod.uid, HeldProposal(pod.uid, pod.name, pod.namespace, reason))
 
     def record(self, pod: PlacedPod) -> None:
         """Counts a proposed pod, and its workload as moved."""
         self._proposed.add(pod.uid)
+        self.held.pop(pod.uid, None)
         self.counts.record(pod.namespace, pod.node)
         self._moving[pod.workload] += 1
 
@@ -128,6 +147,8 @@ class CyclePlan:
     """By pod: why a filter before eviction dropped its proposal."""
     refusals: Mapping[str, int]
     moves: Moves
+    held: Sequence[HeldProposal] = ()
+    """The first pods that were refused and are not proposed."""
 
 
 def run_cycle(
@@ -171,7 +192,8 @@ def run_cycle(
         if isinstance(plugin, SortPoint):
             accepted = list(plugin.sort(accepted))
     moved = Counter(proposal.pod.workload for proposal in accepted)
-    return CyclePlan(accepted, dropped, gate.refusals, with_moves(moves or {}, moved, now_s, rules))
+    following = with_moves(moves or {}, moved, now_s, rules)
+    return CyclePlan(accepted, dropped, gate.refusals, following, tuple(gate.held.values()))
 
 
 def _proposers(plugins: Sequence[Plugin]) -> Iterator[_Propose]:

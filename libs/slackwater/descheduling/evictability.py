@@ -37,6 +37,8 @@ class ProtectionReason(StrEnum):
     LOCAL_STORAGE = "local_storage"
     PVC = "pvc"
     LABEL_SELECTOR = "label_selector"
+    UNREAD_RULES = "unread_rules"
+    """It has a hard rule of placement that agents do not report, so no target is known to be allowed."""
 
 
 @record(frozen=True, slots=True)
@@ -91,6 +93,8 @@ def protection(pod: PlacedPod, settings: EvictorSettings) -> ProtectionReason | 
         (SkipGate.PVC, ProtectionReason.PVC, settings.ignore_pvc and pod.pvc),
         (SkipGate.LABEL_SELECTOR, ProtectionReason.LABEL_SELECTOR, not _is_selected(pod, settings)),
     )
+    if pod.unread_rules and not pod.has_failed:
+        return ProtectionReason.UNREAD_RULES
     return next((reason for gate, reason, holds in checks if holds and gate not in gates), None)
 
 

@@ -46,9 +46,14 @@ class RoundEnd(StrEnum):
     NOT_ANOMALOUS = "not_anomalous"
     """Overloaded nodes, but not for enough consecutive rounds."""
     NO_TARGET = "no_target"
+    NO_FIT = "no_fit"
+    """There are low nodes, and none holds any pod that an overloaded node may give."""
     FEW_LOW_NODES = "few_low_nodes"
     ALL_LOW = "all_low"
     DONE = "done"
+
+
+_TRIED = frozenset({RoundEnd.DONE, RoundEnd.NO_FIT})
 
 
 @record(frozen=True, slots=True)
@@ -146,7 +151,7 @@ def balance(
         end, found = _pool_round(loads, by_class, sources, args, gate)
         ends[pool.name] = end
         proposals += found
-        drained |= {load.node.name for load in sources} if end is RoundEnd.DONE else set()
+        drained |= {load.node.name for load in sources} if end in _TRIED else set()
     return LowNodeLoadPlan(proposals, classes, kept, ends)
 
 
@@ -201,6 +206,7 @@ def _pool_round(
         return RoundEnd.NOT_ANOMALOUS, []
     proposals: list[EvictionProposal] = []
     last = RoundEnd.DONE
+    unplaced = 0
     search = TargetSearch(
         [load for load in loads if classes[load.node.name] in LOW_NODES | PROD_LOW_NODES],
         classes,
@@ -223,7 +229,11 @@ def _pool_round(
         weights = {name: args.weights.get(name, 1.0) for name in hot[0].high}
         hot.sort(key=lambda load: -node_score(load.prod if prod else load.usage, load.node.allocatable, weights))
         for load in hot:
-            proposals += _relieve(load, search, args, gate, prod=prod)
+            found, without_room = _relieve(load, search, args, gate, prod=prod)
+            proposals += found
+            unplaced += without_room
+    if not proposals and unplaced:
+        return RoundEnd.NO_FIT, []
     return (RoundEnd.DONE if proposals else last), proposals
 
 
@@ -237,30 +247,33 @@ def _gate(targets: int, nodes: int, args: LowNodeLoadArgs) -> RoundEnd | None:
 
 def _relieve(
     load: NodeLoad, search: TargetSearch, args: LowNodeLoadArgs, gate: EvictionGate, *, prod: bool
-) -> list[EvictionProposal]:
-    """Proposes pods of one node until it is under its high thresholds."""
+) -> tuple[list[EvictionProposal], int]:
+    """Proposes pods of one node until it is under its high thresholds. Returns also how many no target holds."""
     limits = load.prod_high if prod else load.high
     judged = dict(load.prod if prod else load.usage)
     usage = dict(load.usage)
     excess = excess_of(judged, limits)
-    candidates = [pod for pod in load.pods if pod.load(args.load) is not None and (pod.tier is Tier.PROD or not prod)]
+    live = [pod for pod in load.pods if not pod.has_failed]
+    candidates = [pod for pod in live if pod.load(args.load) is not None and (pod.tier is Tier.PROD or not prod)]
     reason = eviction_reason(judged, load.node.allocatable, limits, prod=prod)
-    found = []
+    found, unplaced = [], 0
     for pod in in_eviction_order(candidates, excess, args.weights, args.load):
         if not over(judged, limits):
             break
         amounts = pod.load(args.load) or {}
-        if not gate.allows(pod):
+        relieves = any(name == PODS or amounts.get(name, 0) > 0 for name in excess_of(judged, limits))
+        if not relieves or not gate.allows(pod):  # the move of an idle pod would help nothing
             continue
         target = search.reserve(pod, amounts, score_of(load, usage, args.weights), prod=prod)
         if target is None:
+            unplaced += 1
             continue
         for each in (judged, usage):
             for name in each:
                 each[name] -= 1 if name == PODS else amounts.get(name, 0)
         gate.record(pod)
         found.append(EvictionProposal(pod, target, NAME, reason))
-    return found
+    return found, unplaced
 
 
 def excess_of(usage: Amounts, high: Amounts) -> dict[str, int]:

@@ -106,7 +106,8 @@ def _sums(
     usage = {name: system.get(name, 0) for name in names}
     prod = dict.fromkeys(names, 0)
     measured = [name for name in names if name != PODS]
-    for pod in pods:
+    live = [pod for pod in pods if not pod.has_failed]
+    for pod in live:
         load = pod.load(source) or {}
         of_prod = pod.tier is Tier.PROD
         for name in measured:
@@ -115,6 +116,6 @@ def _sums(
             if of_prod:
                 prod[name] += amount
     if PODS in usage:
-        usage[PODS] = len(pods)
-        prod[PODS] = sum(pod.tier is Tier.PROD for pod in pods)
+        usage[PODS] = len(live)
+        prod[PODS] = sum(pod.tier is Tier.PROD for pod in live)
     return usage, prod

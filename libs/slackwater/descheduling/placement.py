@@ -11,6 +11,15 @@ from dataclasses import field, replace
 from enum import IntEnum, StrEnum
 from typing import Protocol
 
+from slackwater.model.placement_rules import (
+    AntiAffinityRule,
+    LabelRequirement,
+    NodeTaint,
+    PodToleration,
+    SpreadRule,
+    all_hold,
+)
+from slackwater.model.pods import FAILED, RUNNING
 from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
 
@@ -34,46 +43,6 @@ class LoadSource(StrEnum):
 
 
 @record(frozen=True, slots=True)
-class NodeTaint:
-    """Keeps pods away that do not tolerate it. Effects that only advise keep none away."""
-
-    key: str
-    value: str = ""
-    effect: str = "NoSchedule"
-
-
-@record(frozen=True, slots=True)
-class PodToleration:
-    """Tolerates taints of a key; empty or None matches all."""
-
-    key: str = ""
-    value: str | None = None
-    effect: str = ""
-
-    def matches(self, taint: NodeTaint) -> bool:
-        """Whether it tolerates the taint."""
-        return self.key in ("", taint.key) and self.value in (None, taint.value) and self.effect in ("", taint.effect)
-
-
-@record(frozen=True, slots=True)
-class SpreadRule:
-    """Pods with these labels in the pod's namespace differ by at most `max_skew` between two domains: nodes with the
-    same value of the label `topology_key`."""
-
-    topology_key: str
-    max_skew: int = 1
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@record(frozen=True, slots=True)
-class AntiAffinityRule:
-    """No other pod with these labels in the pod's namespace is in the same domain."""
-
-    topology_key: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@record(frozen=True, slots=True)
 class PlacedPod:
     """A pod on a node."""
 
@@ -93,12 +62,12 @@ class PlacedPod:
     """None: not measured."""
     peak: Amounts | None = None
     """Predicted; None: no prediction."""
-    phase: str = "Running"
+    phase: str = RUNNING
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     node_selector: Mapping[str, str] = field(default_factory=dict)
-    affinity: Sequence[Mapping[str, frozenset[str]]] = ()
-    """Terms of which one must hold; each is label to accepted values."""
+    affinity: Sequence[Sequence[LabelRequirement]] = ()
+    """Terms of which one must hold."""
     tolerations: Sequence[PodToleration] = ()
     images: Sequence[str] = ()
     restarts: int = 0
@@ -111,6 +80,13 @@ class PlacedPod:
     terminating: bool = False
     local_storage: bool = False
     pvc: bool = False
+    unread_rules: Sequence[str] = ()
+    """Hard rules that are not among these: no target is known to be allowed."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended with a failure: it uses nothing, and needs no place elsewhere."""
+        return self.phase == FAILED
 
     def load(self, source: LoadSource) -> Amounts | None:
         """Returns the load that is balanced; None where it is not known."""
@@ -129,6 +105,8 @@ class PlacementNode:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[NodeTaint] = ()
     unschedulable: bool = False
+    reports: Sequence[str] = ()
+    """What its agent reports of its pods beyond usage (slackwater.model.nodes.PodDetail)."""
     measured_s: float | None = None
     """When its load was measured; None: its load is not judged by age."""
 
@@ -139,7 +117,7 @@ class PlacementNode:
 
 @record(frozen=True, slots=True)
 class ClusterPlacement:
-    """Nodes, and the pods by node. Pods that have ended are not among them."""
+    """Nodes, and the pods by node. Of pods that have ended only failed ones are among them."""
 
     nodes: Sequence[PlacementNode]
     pods: Mapping[str, Sequence[PlacedPod]]
@@ -151,7 +129,7 @@ class EvictionProposal:
 
     pod: PlacedPod
     target: str
-    """Node whose headroom is reserved for it; empty where the plugin looks for none."""
+    """Node whose headroom is reserved for it; empty where the plugin looks for none, or the pod has failed."""
     plugin: str
     reason: str
 
@@ -164,7 +142,7 @@ class EvictionGate(Protocol):
 
     def place(self, pod: PlacedPod, among: Collection[str] | None = None) -> str | None:
         """Returns the node where room is now reserved for the pod; None where no other node holds it, and empty where
-        the cycle looks for none. `among`: names of the nodes that would be better; None: any."""
+        the cycle looks for none or the pod has failed. `among`: names of the nodes that would be better; None: any."""
 
     def record(self, pod: PlacedPod) -> None:
         """Counts a pod that is proposed."""
@@ -196,19 +174,16 @@ def admits(node: PlacementNode, pod: PlacedPod) -> bool:
 def admits_labels(node: PlacementNode, pod: PlacedPod) -> bool:
     """Whether the labels of the node are what the pod's node selector and affinity want."""
     return all(node.labels.get(key) == value for key, value in pod.node_selector.items()) and (
-        not pod.affinity or any(_holds(term, node.labels) for term in pod.affinity)
+        not pod.affinity or any(all_hold(term, node.labels) for term in pod.affinity)
     )
-
-
-def _holds(term: Mapping[str, frozenset[str]], labels: Mapping[str, str]) -> bool:
-    return all(labels.get(key) in values for key, values in term.items())
 
 
 def free_for_requests(node: PlacementNode, pods: Sequence[PlacedPod]) -> dict[str, int]:
     """Returns the allocatable amounts less the requests of the pods on the node; below 0 where over-committed."""
     free = dict(node.allocatable)
-    free[PODS] = free.get(PODS, 2**31) - len(pods)
-    for pod in pods:
+    live = [pod for pod in pods if not pod.has_failed]
+    free[PODS] = free.get(PODS, 2**31) - len(live)
+    for pod in live:
         for resource, amount in pod.requests.items():
             if resource in free:
                 free[resource] -= amount

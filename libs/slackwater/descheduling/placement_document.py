@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
-from slackwater.descheduling.placement import (
+from slackwater.descheduling.placement import ClusterPlacement, KubeQos, PlacedPod, PlacementNode
+from slackwater.model.placement_rules import (
     AntiAffinityRule,
-    ClusterPlacement,
-    KubeQos,
+    LabelOperator,
+    LabelRequirement,
     NodeTaint,
-    PlacedPod,
-    PlacementNode,
     PodToleration,
     SpreadRule,
 )
@@ -38,7 +37,8 @@ def placement_from(document: Mapping[str, Any]) -> ClusterPlacement:
 
 
 def _node(document: Mapping[str, Any]) -> PlacementNode:
-    return PlacementNode(**{**document, "taints": tuple(NodeTaint(**taint) for taint in document.get("taints", ()))})
+    taints = tuple(NodeTaint(**taint) for taint in document.get("taints", ()))
+    return PlacementNode(**{**document, "taints": taints, "reports": tuple(document.get("reports", ()))})
 
 
 def _pod(document: Mapping[str, Any]) -> PlacedPod:
@@ -46,15 +46,26 @@ def _pod(document: Mapping[str, Any]) -> PlacedPod:
     for name, kind in (("tier", Tier), ("qos", QoSClass), ("kube_qos", KubeQos)):
         if name in read:
             read[name] = kind(read[name])
-    read["affinity"] = tuple(
-        {key: frozenset(values) for key, values in term.items()} for term in document.get("affinity", ())
-    )
-    for name in ("owner_kinds", "images"):
+    read["affinity"] = tuple(_requirements(term) for term in document.get("affinity", ()))
+    for name in ("owner_kinds", "images", "unread_rules"):
         read[name] = tuple(document.get(name, ()))
-    read["spread"] = tuple(SpreadRule(**each) for each in document.get("spread", ()))
-    read["anti_affinity"] = tuple(AntiAffinityRule(**each) for each in document.get("anti_affinity", ()))
+    read["spread"] = tuple(SpreadRule(**_with_expressions(each)) for each in document.get("spread", ()))
+    read["anti_affinity"] = tuple(
+        AntiAffinityRule(**_with_expressions(each)) for each in document.get("anti_affinity", ())
+    )
     read["tolerations"] = tuple(PodToleration(**each) for each in document.get("tolerations", ()))
     return PlacedPod(**read)
+
+
+def _with_expressions(rule: Mapping[str, Any]) -> dict[str, Any]:
+    return {**rule, "expressions": _requirements(rule.get("expressions", ()))}
+
+
+def _requirements(term: Sequence[Mapping[str, Any]]) -> tuple[LabelRequirement, ...]:
+    return tuple(
+        LabelRequirement(each["key"], LabelOperator(each.get("operator", "In")), tuple(each.get("values", ())))
+        for each in term
+    )
 
 
 def _compact(value: Any) -> dict[str, Any]:
@@ -69,14 +80,12 @@ def _compact(value: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     match value:
-        case NodeTaint() | PodToleration() | SpreadRule() | AntiAffinityRule():
+        case NodeTaint() | PodToleration() | SpreadRule() | AntiAffinityRule() | LabelRequirement():
             return _compact(value)
-        case Tier() | QoSClass() | KubeQos():
+        case Tier() | QoSClass() | KubeQos() | LabelOperator():
             return value.value
         case Mapping():
             return {key: _plain(each) for key, each in value.items()}
-        case frozenset():
-            return sorted(value)
         case tuple() | list():
             return [_plain(each) for each in value]
     return value

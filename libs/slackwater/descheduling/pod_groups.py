@@ -11,18 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 
 from slackwater.descheduling.placement import (
-    AntiAffinityRule,
     ClusterPlacement,
     EvictionGate,
     EvictionProposal,
     PlacedPod,
     PlacementNode,
-    SpreadRule,
     admits,
+    admits_labels,
 )
 from slackwater.descheduling.plugin_args import ArgsReader
 from slackwater.descheduling.pod_order import eviction_rank
 from slackwater.descheduling.profile import PluginArgs
+from slackwater.model.placement_rules import AntiAffinityRule, SpreadRule
 
 Group = tuple[object, ...]
 
@@ -69,7 +69,8 @@ class AntiAffinity:
 
     def deschedule(self, cluster: ClusterPlacement, now_s: float, gate: EvictionGate) -> Sequence[EvictionProposal]:
         """Returns proposals of pods beside one that they must not be with, for domains without such pods."""
-        nodes, placed, proposals = cluster.nodes, dict(cluster.pods), []
+        nodes, proposals = cluster.nodes, []
+        placed = {name: [pod for pod in pods if not pod.has_failed] for name, pods in cluster.pods.items()}
         for pod in _in_order([pod for pod in _pods(cluster) if pod.anti_affinity]):
             crowded = {name for rule in pod.anti_affinity for name in _crowded(nodes, placed, pod, rule)}
             if pod.node not in crowded or not gate.allows(pod):
@@ -94,7 +95,8 @@ class TopologySpread:
         groups: dict[Group, tuple[SpreadRule, list[PlacedPod]]] = {}
         for pod in _pods(cluster):
             for rule in pod.spread:
-                key = (pod.namespace, rule.topology_key, rule.max_skew, tuple(sorted(rule.labels.items())))
+                selector = (tuple(sorted(rule.labels.items())), tuple(rule.expressions))
+                key = (pod.namespace, rule.topology_key, rule.max_skew, selector)
                 groups.setdefault(key, (rule, []))[1].append(pod)
         proposals: list[EvictionProposal] = []
         for rule, pods in groups.values():
@@ -105,12 +107,18 @@ class TopologySpread:
 def _evened(
     pods: Sequence[PlacedPod], rule: SpreadRule, cluster: ClusterPlacement, gate: EvictionGate
 ) -> Iterator[EvictionProposal]:
-    domains = {node.name: node.labels[rule.topology_key] for node in cluster.nodes if rule.topology_key in node.labels}
+    domains = {  # as the scheduler has it by default: of the nodes that the labels allow
+        node.name: node.labels[rule.topology_key]
+        for node in cluster.nodes
+        if rule.topology_key in node.labels and admits_labels(node, pods[0])
+    }
+    if not domains:
+        return
     counts = dict.fromkeys(domains.values(), 0)
     for pod in _pods(cluster):
-        if pod.node in domains and pod.namespace == pods[0].namespace and _selected(pod, rule.labels):
+        if pod.node in domains and pod.namespace == pods[0].namespace and rule.selects(pod.labels):
             counts[domains[pod.node]] += 1
-    for pod in _in_order([pod for pod in pods if pod.node in domains and _selected(pod, rule.labels)]):
+    for pod in _in_order([pod for pod in pods if pod.node in domains and rule.selects(pod.labels)]):
         here, least = domains[pod.node], min(counts.values())
         if counts[here] - least <= max(rule.max_skew, 1) or not gate.allows(pod):
             continue
@@ -136,7 +144,7 @@ def _crowded(
         node.labels.get(rule.topology_key)
         for node in nodes
         if any(
-            each.uid != pod.uid and each.namespace == pod.namespace and _selected(each, rule.labels)
+            each.uid != pod.uid and each.namespace == pod.namespace and rule.selects(each.labels)
             for each in placed.get(node.name, ())
         )
     }
@@ -144,13 +152,10 @@ def _crowded(
     return {name for name, domain in domains.items() if domain is not None and domain in taken}
 
 
-def _selected(pod: PlacedPod, labels: Mapping[str, str]) -> bool:
-    return all(pod.labels.get(key) == value for key, value in labels.items())
-
-
 def _pods(cluster: ClusterPlacement) -> Iterator[PlacedPod]:
+    """Those that have not failed."""
     for node in cluster.nodes:
-        yield from cluster.pods.get(node.name, ())
+        yield from (pod for pod in cluster.pods.get(node.name, ()) if not pod.has_failed)
 
 
 def _in_order(pods: Sequence[PlacedPod]) -> list[PlacedPod]:

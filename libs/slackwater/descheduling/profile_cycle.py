@@ -7,17 +7,18 @@ from collections.abc import Mapping, Sequence
 
 from slackwater.descheduling.anomaly import AnomalyState
 from slackwater.descheduling.builtin import DefaultEvictor, LowNodeLoad
-from slackwater.descheduling.cycle import run_cycle
+from slackwater.descheduling.cycle import HeldProposal, run_cycle
 from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.descheduling.move_history import Moves, StayReason, stay_reason
 from slackwater.descheduling.placement import ClusterPlacement, PlacedPod
 from slackwater.descheduling.placer import StepLoads, step_loads
 from slackwater.descheduling.plugins import Plugin
 from slackwater.descheduling.profile import DeclaredProfile, ProfileScope
-from slackwater.descheduling.registry import make_plugin
+from slackwater.descheduling.registry import NEEDED_DETAILS, make_plugin
 from slackwater.model.records import record
 
 OUTSIDE_ROLLOUT = "outside_rollout"
+UNREPORTED = "_not_reported"
 
 
 @record(frozen=True, slots=True)
@@ -44,12 +45,14 @@ class ProfilePlan:
     dropped: Mapping[str, str]
     """By pod, why its proposal was dropped."""
     refusals: Mapping[str, int]
-    """How many pods were not proposed, by reason."""
+    """How many pods were not proposed, by reason; also those of which a plugin does not know what it needs."""
     ends: Mapping[str, RoundEnd]
     """Of LowNodeLoad, by pool: why it proposes nothing more."""
     detectors: Mapping[str, AnomalyState]
     looping: Sequence[str]
     """Workloads that are stopped, because they were moved too often."""
+    held: Sequence[HeldProposal] = ()
+    """Pods that plugins would have proposed, with what held each."""
 
 
 class RolloutFilter:
@@ -100,8 +103,20 @@ def run_profile(
     return ProfilePlan(
         planned,
         plan.dropped,
-        dict(sorted(plan.refusals.items())),
+        dict(sorted({**plan.refusals, **unreported(cluster, profile)}.items())),
         {} if low_load is None else low_load.ends,
         {} if low_load is None else low_load.detectors,
         looping,
+        plan.held,
     )
+
+
+def unreported(cluster: ClusterPlacement, profile: DeclaredProfile) -> dict[str, int]:
+    """Returns how many pods are on nodes whose agent does not report what a plugin of the profile needs, by what is
+    missing: such a plugin says so, and does not find nothing in silence. A node without pods counts as one."""
+    needed = {detail for choice in profile.plugins for detail in NEEDED_DETAILS.get(choice.name, ())}
+    counts: Counter[str] = Counter()
+    for node in cluster.nodes:
+        for detail in needed.difference(node.reports):
+            counts[f"{detail.replace('-', '_')}{UNREPORTED}"] += max(len(cluster.pods.get(node.name, ())), 1)
+    return dict(counts)

@@ -30,6 +30,7 @@ from slackwater.descheduling.single_pods import (
     too_many_restarts,
 )
 from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.model.nodes import PodDetail
 from slackwater.model.plugins import entry_points
 
 PluginFactory = Callable[[PluginArgs], Plugin]
@@ -45,6 +46,15 @@ BUILT_IN: Final[Mapping[str, PluginFactory]] = {
     "RemovePodsViolatingTopologySpreadConstraint": topology_spread,
 }
 """A test compares these with the entry points in pyproject.toml."""
+NEEDED_DETAILS: Final[Mapping[str, tuple[PodDetail, ...]]] = {
+    "RemoveFailedPods": (PodDetail.FAILED_PODS,),
+    "RemovePodsHavingTooManyRestarts": (PodDetail.RESTARTS,),
+    "RemovePodsViolatingInterPodAntiAffinity": (PodDetail.PLACEMENT_RULES,),
+    "RemovePodsViolatingNodeAffinity": (PodDetail.PLACEMENT_RULES,),
+    "RemovePodsViolatingNodeTaints": (PodDetail.NODE_TAINTS, PodDetail.PLACEMENT_RULES),
+    "RemovePodsViolatingTopologySpreadConstraint": (PodDetail.PLACEMENT_RULES,),
+}
+"""What a plugin reads beyond usage. Where an agent does not report it, the plugin finds nothing."""
 _POINTS: Final = (BalancePoint, DeschedulePoint, EvictPoint, FilterPoint, PreEvictionFilterPoint, SortPoint)
 
 

@@ -7,19 +7,22 @@ holds it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from slackwater.descheduling.placement import (
     ClusterPlacement,
     EvictionGate,
     EvictionProposal,
-    NodeTaint,
     PlacedPod,
     PlacementNode,
     admits_labels,
 )
 from slackwater.descheduling.plugin_args import ArgsReader
 from slackwater.descheduling.profile import PluginArgs
+from slackwater.model.placement_rules import NodeTaint
 
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+"""The taint of a node that `kubectl cordon` has closed: nothing new comes, and what is there stays."""
 Judgement = Callable[[PlacementNode, PlacedPod, float], str | None]
 """Why the pod should leave the node at a time; None: it may stay."""
 
@@ -27,12 +30,14 @@ Judgement = Callable[[PlacementNode, PlacedPod, float], str | None]
 class SinglePods:
     """The Deschedule point: proposes the pods that a judgement finds, the oldest first."""
 
-    def __init__(self, name: str, judge: Judgement) -> None:
+    def __init__(self, name: str, judge: Judgement, *, judges_failed: bool = False) -> None:
+        """`judges_failed`: pods that have ended with a failure too."""
         self._name = name
         self._judge = judge
+        self._judges_failed = judges_failed
 
     def deschedule(self, cluster: ClusterPlacement, now_s: float, gate: EvictionGate) -> Sequence[EvictionProposal]:
-        """Returns a proposal for each pod that should leave and that another node holds."""
+        """Returns a proposal for each pod that should leave and that another node holds, if it needs one."""
         found = sorted(self._found(cluster, now_s), key=lambda each: (each[0].created_s, each[0].uid))
         proposals = []
         for pod, reason in found:
@@ -45,6 +50,8 @@ class SinglePods:
     def _found(self, cluster: ClusterPlacement, now_s: float) -> Iterator[tuple[PlacedPod, str]]:
         for node in cluster.nodes:
             for pod in cluster.pods.get(node.name, ()):
+                if pod.has_failed and not self._judges_failed:
+                    continue
                 reason = self._judge(node, pod, now_s)
                 if reason is not None:
                     yield pod, reason
@@ -61,7 +68,7 @@ def pod_life_time(args: PluginArgs) -> SinglePods:
         age_s = now_s - pod.created_s
         return f"runs for {age_s:.0f} s, longer than {most_s:.0f} s" if pod.created_s and age_s > most_s else None
 
-    return SinglePods("PodLifeTime", judge)
+    return SinglePods("PodLifeTime", judge, judges_failed=True)
 
 
 def too_many_restarts(args: PluginArgs) -> SinglePods:
@@ -70,7 +77,8 @@ def too_many_restarts(args: PluginArgs) -> SinglePods:
     threshold = ArgsReader(name, args, ("podRestartThreshold",)).number("podRestartThreshold", 100, least=1)
 
     def judge(node: PlacementNode, pod: PlacedPod, now_s: float) -> str | None:
-        return f"{pod.restarts} restarts, at least {threshold:.0f}" if pod.restarts >= threshold else None
+        why = f" ({pod.phase_reason})" if pod.phase_reason else ""
+        return f"{pod.restarts} restarts, at least {threshold:.0f}{why}" if pod.restarts >= threshold else None
 
     return SinglePods(name, judge)
 
@@ -88,7 +96,7 @@ def failed_pods(args: PluginArgs) -> SinglePods:
             return None
         return f"failed: {pod.phase_reason or 'no reason is known'}"
 
-    return SinglePods("RemoveFailedPods", judge)
+    return SinglePods("RemoveFailedPods", judge, judges_failed=True)
 
 
 def node_taints(args: PluginArgs) -> SinglePods:
@@ -98,7 +106,7 @@ def node_taints(args: PluginArgs) -> SinglePods:
     advisory, excluded = read.flag("includePreferNoSchedule"), read.names("excludedTaints")
 
     def counts(taint: NodeTaint) -> bool:
-        return taint.key not in excluded and (
+        return taint.key not in excluded | {UNSCHEDULABLE} and (
             taint.effect == "NoSchedule" or (advisory and taint.effect == "PreferNoSchedule")
         )
 
@@ -117,6 +125,20 @@ def node_affinity(args: PluginArgs) -> SinglePods:
     ArgsReader(name, args, ())
 
     def judge(node: PlacementNode, pod: PlacedPod, now_s: float) -> str | None:
-        return None if admits_labels(node, pod) else "the labels of the node do not match its node affinity any more"
+        return None if admits_labels(node, pod) else _unmatched(node, pod)
 
     return SinglePods(name, judge)
+
+
+def _unmatched(node: PlacementNode, pod: PlacedPod) -> str:
+    """Which condition the labels of the node do not fulfil; of several terms it is that of none."""
+    for key, value in pod.node_selector.items():
+        if node.labels.get(key) != value:
+            return f"the node has {_label(node, key)}, its node selector wants {key}={value}"
+    wanted = "; ".join(", ".join(map(str, term)) for term in pod.affinity)
+    labels = ", ".join(sorted({_label(node, condition.key) for term in pod.affinity for condition in term}))
+    return f"the node has {labels}, its node affinity wants {wanted}"
+
+
+def _label(node: PlacementNode, key: str) -> str:
+    return f"{key}={node.labels[key]}" if key in node.labels else f"no label {key}"

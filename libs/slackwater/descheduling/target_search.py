@@ -111,7 +111,7 @@ class TargetSearch:
     def _allows(self, pod: PlacedPod) -> NDArray[np.bool_]:
         demand = (
             tuple(sorted(pod.node_selector.items())),
-            tuple(tuple(sorted(term.items())) for term in pod.affinity),
+            tuple(map(tuple, pod.affinity)),
             tuple(pod.tolerations),
         )
         if demand not in self._allowed:

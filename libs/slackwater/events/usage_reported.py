@@ -13,6 +13,7 @@ from slackwater.events.envelope import Payload
 from slackwater.events.measures import HostAppUsage, KnownBytes, PodUsage, Pressure, Usage, is_unknown
 from slackwater.model.bounds import MOST_BYTES_PER_SECOND, Count, Items, Moment, Name, Seconds
 from slackwater.model.devices import DiskUse, LinkUse
+from slackwater.model.pods import Pod
 
 RefaultRate = Annotated[float, Interval(ge=0, le=MOST_BYTES_PER_SECOND), Meta(ge=0, le=MOST_BYTES_PER_SECOND)]
 
@@ -29,7 +30,8 @@ class UsageReported(Payload):
     nothing uses, page cache neither, at `sampled_at`; omitted if unknown. `cpu_weights` are the weights of tiers that
     the agent read back from the kernel, if they put prod first; else omitted. `intent_declared_at` is the `declared_at`
     of ensurance's document that the agent holds, by which ensurance learns that the broker lost a newer one; omitted
-    without a document.
+    without a document. `failed_pods` are pods that have ended with a failure and are still listed by the API server:
+    they use nothing, and are omitted if there are none.
     """
 
     TYPE: ClassVar[str] = "usage.reported"
@@ -56,6 +58,7 @@ class UsageReported(Payload):
     node_free_bytes: KnownBytes = None
     cpu_weights: Literal["by-tier", "by-tier-idle"] | None = Field(default=None, exclude_if=is_unknown)
     intent_declared_at: Moment | None = Field(default=None, exclude_if=is_unknown)
+    failed_pods: Items[Pod] = Field(default=(), exclude_if=operator.not_)
 
     def key(self) -> str:
         return self.node

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import field
 from enum import StrEnum
 from typing import Annotated, Final
 
+from pydantic import Field
+
 from slackwater.model.bounds import Annotations, Count, Items, Labels, Name, OfOneMachine
+from slackwater.model.placement_rules import Few, NodeTaint
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 
 EVICTIONS_BY: Final = "slackwater.io/evictions"
 """Annotation of a node's description that says what carries out its evictions."""
 API_SERVER: Final = "api-server"
+
+
+class PodDetail(StrEnum):
+    """What an agent may report of its pods and node beyond their usage."""
+
+    READINESS = "readiness"
+    RESTARTS = "restarts"
+    FAILED_PODS = "failed-pods"
+    PLACEMENT_RULES = "placement-rules"
+    """Node selectors, affinities, tolerations and spread constraints."""
+    NODE_TAINTS = "node-taints"
 
 
 class Liveness(StrEnum):
@@ -47,7 +62,8 @@ class NodeFacts:
 
     `capacity` is the total of the machine; `reserved` is what the operator withholds from every tier.
     `cgroup_version` is "v1", "v2", "hybrid" (v1 controllers beside a v2 tree for pressure) or "none". `numa` is empty
-    where the machine has a single zone.
+    where the machine has a single zone. `reports` has what the agent reports beyond usage (PodDetail): what is not in
+    it is not known of the node's pods, rather than at its default. Older agents leave it empty.
     """
 
     name: Name
@@ -62,9 +78,15 @@ class NodeFacts:
     labels: Labels = field(default_factory=dict)
     annotations: Annotations = field(default_factory=dict)
     numa: Items[NumaNode] = ()
+    taints: Annotated[Few[NodeTaint], Field(exclude_if=operator.not_)] = ()
+    reports: Annotated[Few[Name], Field(exclude_if=operator.not_)] = ()
 
     @property
     def is_evicted_by_api_server(self) -> bool:
         """Whether the service kubernetes carries out evictions of this node. Otherwise its agent does (decision
         0109)."""
         return self.driver == "kubernetes" or self.annotations.get(EVICTIONS_BY) == API_SERVER
+
+    def knows(self, detail: PodDetail) -> bool:
+        """Whether the agent reports it."""
+        return detail in self.reports

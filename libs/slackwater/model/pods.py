@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import field
 from typing import Annotated
 
-from slackwater.model.bounds import Labels, Moment, Name, OfOneMachine, PodPriority
+from pydantic import Field
+
+from slackwater.model.bounds import Count, Labels, Moment, Name, OfOneMachine, PodPriority
+from slackwater.model.placement_rules import PlacementRules
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
@@ -15,12 +19,39 @@ LABEL_NUMA = "slackwater.io/numa-node"
 carries the label."""
 
 
+RUNNING, FAILED = "Running", "Failed"
+"""Phases of a pod, as Kubernetes names them."""
+
+
+def is_unset(value: object) -> bool:
+    """Whether a field is omitted from the JSON because its value is None."""
+    return value is None
+
+
+@record(frozen=True, slots=True)
+class PodStatus:
+    """How a pod fares. Each field is at its default in a pod that runs well, and is then omitted.
+
+    `restarts` counts those of all its containers. `reason` is that of the phase, or of not being ready.
+    """
+
+    ready: Annotated[bool, Field(exclude_if=bool)] = True
+    restarts: Annotated[Count, Field(exclude_if=operator.not_)] = 0
+    phase: Annotated[Name, Field(exclude_if=lambda phase: phase == RUNNING)] = RUNNING
+    reason: Annotated[Name, Field(exclude_if=operator.not_)] = ""
+    terminating: Annotated[bool, Field(exclude_if=operator.not_)] = False
+
+
+WELL = PodStatus()
+
+
 @record(frozen=True, slots=True)
 class Pod:
     """Identity and request of a pod, without its usage.
 
     `uid` is never reused. `workload` is the key that is stable over restarts and shared by replicas; prediction keeps
-    its models by it.
+    its models by it. `status` and `rules` are omitted where they are at their defaults; whether an agent knows them at
+    all says `NodeFacts.reports`.
     """
 
     uid: Name
@@ -33,3 +64,7 @@ class Pod:
     request: Annotated[Resources, OfOneMachine()]
     started_at: Moment
     labels: Labels = field(default_factory=dict)
+    status: Annotated[PodStatus | None, Field(exclude_if=is_unset)] = None
+    """None: ready, without restarts, or not known."""
+    rules: Annotated[PlacementRules | None, Field(exclude_if=is_unset)] = None
+    """None: none, or not known."""

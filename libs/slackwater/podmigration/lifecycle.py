@@ -90,6 +90,8 @@ class MoveView:
     eviction: EvictionAnswer = EvictionAnswer.NONE
     replacement: Replacement = Replacement.ABSENT
     replacement_uid: str = ""
+    replacement_detail: str = ""
+    """Of one that is not ready, in the words of its node."""
     start: StartAnswer = StartAnswer.NONE
     start_attempt: int = 0
     """Which start the answer is about."""
@@ -286,11 +288,12 @@ def _replacing(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJob 
     if job.abort_requested:
         return _end(job, MigrationPhase.ABORTED, MigrationReason.ABORTED, MoveOutcome.REPLACEMENT_PENDING)
     if _is_late(job, now_s):
-        return _end(job, MigrationPhase.FAILED, MigrationReason.TIMEOUT, MoveOutcome.REPLACEMENT_PENDING)
+        said = view.replacement_detail or "no new pod has come"
+        return _end(job, MigrationPhase.FAILED, MigrationReason.TIMEOUT, MoveOutcome.REPLACEMENT_PENDING, said)
     if view.replacement is Replacement.ABSENT:
         condition, reason = MigrationCondition.POD_BOUND_RESERVATION, MigrationReason.WAIT_FOR_BIND
         return _with_condition(job, condition, False, reason, now_s)
-    bound = replace(job, replacement=view.replacement_uid)
+    bound = replace(job, replacement=view.replacement_uid, message=view.replacement_detail)
     condition, reason = MigrationCondition.BOUND_POD_READY, MigrationReason.WAIT_FOR_READY
     return _with_condition(bound, condition, False, reason, now_s) or (bound if bound != job else None)
 

@@ -9,7 +9,7 @@ its scarcest resource is taken, so that a move does not make the next hot spot. 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
 
@@ -22,8 +22,12 @@ from slackwater.descheduling.placement import (
     admits,
     free_for_requests,
 )
+from slackwater.model.quantities import format_cpu, format_memory
 from slackwater.model.records import record
 from slackwater.reservations.reservation import PLACED, Reservation
+
+BORROWED = ("batch-", "mid-")
+"""Prefixes of resources that a node offers."""
 
 
 class RoomFilter(StrEnum):
@@ -46,6 +50,32 @@ class NodeRoom:
     """For requests, by resource, with `pods`."""
     headroom: Amounts
     """For predicted load, by resource of the limits."""
+    cold_pods: int = 0
+    """Pods whose peak is not predicted yet: their requests count."""
+
+
+@record(frozen=True, slots=True)
+class RoomShortage:
+    """What a node has too little of for a reservation, in the resource where most of the need is missing."""
+
+    node: str
+    why: RoomFilter
+    resource: str
+    need: int
+    left: int
+    """Below 0: more is promised than there is."""
+    cold_pods: int = 0
+
+    def message(self) -> str:
+        """Returns it as a sentence."""
+        of = "predicted headroom" if self.why is RoomFilter.HEADROOM else "what is not requested"
+        of = "the node's offer" if self.resource.startswith(BORROWED) else of
+        left = _shown(self.resource, max(0, self.left))
+        said = f"nearest is {self.node}: {_shown(self.resource, self.need)} {self.resource} needed, {left} left of {of}"
+        if self.why is RoomFilter.HEADROOM and self.cold_pods:
+            verb = "pods count" if self.cold_pods > 1 else "pod counts"
+            said += f"; {self.cold_pods} {verb} with what they request until prediction knows them"
+        return said
 
 
 @record(frozen=True, slots=True)
@@ -59,12 +89,16 @@ class ReservationPlacement:
     """False with a node: preAllocation, what becomes free there is kept for it."""
     refusals: Mapping[RoomFilter, int] = field(default_factory=dict)
     """Nodes by what keeps it off; empty where a node takes it."""
+    nearest: RoomShortage | None = None
+    """Of the node that lacks the least; None where a node takes it, or room is not what is missing."""
 
     def message(self) -> str:
         """Returns why no node takes it, with the counts of nodes."""
         total = sum(self.refusals.values())
         parts = ", ".join(f"{count} {name.value}" for name, count in sorted(self.refusals.items()))
-        return f"0 of {total} nodes take it: {parts}" if total else "there is no node"
+        if not total:
+            return "there is no node"
+        return f"0 of {total} nodes take it: {parts}" + (f"; {self.nearest.message()}" if self.nearest else "")
 
 
 def room_of(
@@ -143,7 +177,7 @@ def without(room: NodeRoom, reservation: Reservation) -> NodeRoom:
 
 def find_place(reservation: Reservation, rooms: Sequence[NodeRoom]) -> ReservationPlacement:
     """Returns the best node for one reservation."""
-    fits, short, refusals = [], [], Counter[RoomFilter]()
+    fits, short = [], []
     for room in rooms:
         why = refusal(reservation, room)
         rank = (-remaining_share(reservation, room), room.node.name)
@@ -151,13 +185,48 @@ def find_place(reservation: Reservation, rooms: Sequence[NodeRoom]) -> Reservati
             fits.append(rank)
         elif reservation.pre_allocation and why in (RoomFilter.REQUESTS, RoomFilter.HEADROOM):
             short.append(rank)
-        else:
-            refusals[why] += 1
     if fits:
         return ReservationPlacement(reservation.name, min(fits)[1], has_room=True)
     if short:
         return ReservationPlacement(reservation.name, min(short)[1])
-    return ReservationPlacement(reservation.name, refusals=dict(refusals))
+    return refused(reservation, rooms)
+
+
+def refused(reservation: Reservation, rooms: Iterable[NodeRoom]) -> ReservationPlacement:
+    """Returns what keeps a reservation off each node, and which node lacks the least. Nodes that take it are left
+    out."""
+    refusals, nearest = Counter[RoomFilter](), list[tuple[float, str, RoomShortage]]()
+    for room in rooms:
+        why = refusal(reservation, room)
+        if why is None:
+            continue
+        refusals[why] += 1
+        if why in (RoomFilter.REQUESTS, RoomFilter.HEADROOM):
+            share, shortage = _shortage(reservation, room, why)
+            nearest.append((share, room.node.name, shortage))
+    found = min(nearest, key=lambda each: each[:2])[2] if nearest else None
+    return ReservationPlacement(reservation.name, refusals=dict(refusals), nearest=found)
+
+
+def _shortage(reservation: Reservation, room: NodeRoom, why: RoomFilter) -> tuple[float, RoomShortage]:
+    """The share of the need that is missing, and of what."""
+    if why is RoomFilter.HEADROOM:
+        left, load = room.headroom, expected_load(reservation.template)
+        need = {resource: load.get(resource, 0) for resource in left}
+    else:
+        left, need = room.free, {**reservation.template.requests, PODS: 1}
+    missing = {resource: (amount - left.get(resource, 0)) / max(amount, 1) for resource, amount in need.items()}
+    resource = max(sorted(missing), key=lambda each: missing[each])
+    shortage = RoomShortage(
+        room.node.name, why, resource, need[resource], left.get(resource, 0), cold_pods=room.cold_pods
+    )
+    return missing[resource], shortage
+
+
+def _shown(resource: str, amount: int) -> str:
+    """An amount with its unit."""
+    kind = resource.rpartition("-")[2]
+    return format_cpu(amount) if kind == "cpu" else format_memory(amount) if kind == "memory" else str(amount)
 
 
 def has_room(room: NodeRoom) -> bool:

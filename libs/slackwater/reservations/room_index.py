@@ -6,7 +6,6 @@ takes a reservation are the nodes visited one by one, to count what keeps it off
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -17,7 +16,7 @@ from slackwater.reservations.placement import (
     NodeRoom,
     ReservationPlacement,
     expected_load,
-    refusal,
+    refused,
     without,
 )
 from slackwater.reservations.reservation import Reservation
@@ -64,7 +63,7 @@ class RoomIndex:
         has_room = bool(fits.any())
         candidates = fits if has_room else allowed & reservation.pre_allocation
         if not candidates.any():
-            return self._refused(reservation)
+            return refused(reservation, self._rooms)
         shares = np.where(self._counts, after / self._capacity, 1.0).min(axis=0, initial=1.0)
         columns = np.flatnonzero(candidates)
         column = int(columns[np.argmax(shares[columns])])
@@ -99,7 +98,7 @@ class RoomIndex:
     def _admits(self, pod: PlacedPod) -> NDArray[np.bool_]:
         demand = (
             tuple(sorted(pod.node_selector.items())),
-            tuple(tuple(sorted(term.items())) for term in pod.affinity),
+            tuple(map(tuple, pod.affinity)),
             tuple(pod.tolerations),
         )
         if demand not in self._admitting:
@@ -111,10 +110,6 @@ class RoomIndex:
         self._rooms[column] = room
         self._free[:, column] = [room.free.get(name, _ABSENT) for name in self._requested]
         self._headroom[:, column] = [room.headroom.get(name, _UNLIMITED) for name in self._limited]
-
-    def _refused(self, reservation: Reservation) -> ReservationPlacement:
-        why = Counter(found for room in self._rooms if (found := refusal(reservation, room)) is not None)
-        return ReservationPlacement(reservation.name, refusals=dict(why))
 
 
 def place_all(pending: Sequence[Reservation], rooms: Sequence[NodeRoom]) -> Sequence[ReservationPlacement]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from slackwater.bus.port import Received
 from slackwater.events.envelope import event_of
@@ -28,8 +30,9 @@ def usage(cpu_milli: int, memory_bytes: int = GIB, samples: int = 5) -> Usage:
     return Usage(cpu_milli=distribution(cpu_milli, samples), memory_bytes=distribution(memory_bytes, samples))
 
 
-def pod(uid: str, tier: Tier = Tier.PROD) -> Pod:
-    return Pod(
+def pod(uid: str, tier: Tier = Tier.PROD, **details: Any) -> Pod:
+    """`details`: fields of Pod that differ."""
+    plain = Pod(
         uid=uid,
         name=uid,
         namespace="default",
@@ -40,10 +43,11 @@ def pod(uid: str, tier: Tier = Tier.PROD) -> Pod:
         request=Resources(1000, GIB),
         started_at=EPOCH,
     )
+    return replace(plain, **details)
 
 
-def pod_usage(uid: str, tier: Tier = Tier.PROD, cpu_milli: int = 500) -> PodUsage:
-    return PodUsage(pod=pod(uid, tier), usage=usage(cpu_milli, GIB // 4))
+def pod_usage(uid: str, tier: Tier = Tier.PROD, cpu_milli: int = 500, **details: Any) -> PodUsage:
+    return PodUsage(pod=pod(uid, tier, **details), usage=usage(cpu_milli, GIB // 4))
 
 
 def host_app(name: str, tier: Tier = Tier.PROD, cpu_milli: int = 200) -> HostAppUsage:

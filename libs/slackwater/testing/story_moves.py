@@ -68,10 +68,7 @@ def gain_record(job: str, at: datetime, before: float, after: float, expected: f
         result=sum(term.value for term in terms),
         unit="permille",
         remaining_because=f"gained {before - after:.1%} of load, expected {expected:.1%}",
-        replay=Replay(
-            function="slackwater.descheduler.domain.plan_gain:replay_gain",
-            arguments={"before": before, "after": after},
-        ),
+        replay=Replay(function="slackwater.testing.story:total", arguments={"values": [term.value for term in terms]}),
     )
 
 

@@ -56,12 +56,14 @@ _GOODBYE_SECONDS = 0.5
 class PodFeed:
     """What keeps a driver's pods up to date beside the loop, where they are not found on the machine alone."""
 
-    follow: Callable[[], Coroutine[Any, Any, None]]
-    """Works until cancelled."""
+    follow: Sequence[Callable[[], Coroutine[Any, Any, None]]]
+    """Each works until cancelled."""
     listed: Callable[[], Awaitable[None]]
     """Returns when the pods are known: before that a report would show a machine without pods."""
     error: Callable[[], str]
     """Why nothing new is known; empty while all is."""
+    node_known: Callable[[], Awaitable[None]]
+    """Returns when what describes the node is known, or will not be."""
 
 
 @dataclass(slots=True)
@@ -231,9 +233,10 @@ class AgentService:
             (
                 outgoing.run,
                 Subscriptions(self.platform.bus, clock, intents).run,
-                *(() if self.feed is None else (self.feed.follow,)),
+                *(() if self.feed is None else self.feed.follow),
             ),
             None if self.feed is None else self.feed.listed,
+            None if self.feed is None else self.feed.node_known,
         )
         return loop
 

@@ -11,6 +11,7 @@ from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.kubepods.api_access import access_of
 from slackwater.agent.adapters.kubepods.driver import KubernetesDriver
+from slackwater.agent.adapters.kubepods.node_source import NodeSource
 from slackwater.agent.adapters.kubepods.pod_reader import PodReader
 from slackwater.agent.adapters.kubepods.pod_source import PodSource
 from slackwater.agent.adapters.kubepods.tree import KubeletTree
@@ -24,7 +25,9 @@ from slackwater.agent.adapters.linux.workload_files import WorkloadFiles
 from slackwater.agent.adapters.memory import MemoryIntents, MemoryJournal, MemoryLedger, MemoryStarts
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.adapters.simulated import SimulatedDriver
+from slackwater.agent.adapters.simulated_launcher import SimulatedLauncher
 from slackwater.agent.adapters.starts_file import JsonStarts
+from slackwater.agent.domain.simulated_faults import faults_of, is_spare
 from slackwater.agent.fleet import FleetService
 from slackwater.agent.node_agent import AgentService, PodFeed
 from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Launcher, Lock, StartLedger
@@ -76,7 +79,13 @@ def build_fleet(settings: AgentSettings, platform: Platform) -> FleetService:
     for number in range(1, settings.nodes + 1):
         node = f"sim-{number:02d}"
         machine = SimulatedDriver(
-            node, number, platform.clock, started_at=platform.clock.now(), host_apps=settings.host_applications
+            node,
+            number,
+            platform.clock,
+            started_at=platform.clock.now(),
+            host_apps=settings.host_applications,
+            faults=faults_of(number, settings.faults),
+            is_spare=is_spare(number, settings.faults),
         )
         agents.append(build_agent(settings.model_copy(update={"node": node, "pool": "simulated"}), platform, machine))
     report_file = platform.state_dir / "agent" / "restore-report.json"
@@ -116,6 +125,8 @@ def build_agent(
 
 def _launcher(settings: AgentSettings, state_dir: Path, driver: Driver) -> Launcher | None:
     """What starts workloads of this machine; None where the operator has described none."""
+    if isinstance(driver, SimulatedDriver):
+        return SimulatedLauncher(driver)
     if settings.workloads_dir is None or not isinstance(driver, LinuxDriver):
         return None
     return ProcessLauncher(WorkloadFiles(settings.workloads_dir.absolute()), state_dir, driver.layout.instance)
@@ -146,7 +157,10 @@ def build_in_cluster(
     driver = KubernetesDriver(
         source, tree, platform.clock, settings.pod_uid, settings.limit_borrowed_cpu, settings.host_applications
     )
+    node = driver.node_source = NodeSource(settings.node)
     folder = platform.state_dir / "agent"
     agent = build_agent(settings, platform, driver, state_in(folder, AgentLock(folder)))
-    agent.feed = PodFeed(lambda: source.follow(pods, platform.clock), source.wait_until_listed, lambda: source.error)
+    clock = platform.clock
+    follow = (lambda: source.follow(pods, clock), lambda: node.follow(pods, clock))
+    agent.feed = PodFeed(follow, source.wait_until_listed, lambda: source.error, node.wait_until_answered)
     return agent

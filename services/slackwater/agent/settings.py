@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.agent.adapters.host_settings import HostApplications
+from slackwater.agent.domain.simulated_faults import FleetFault
 
 
 class AgentSettings(BaseSettings):
@@ -20,6 +21,9 @@ class AgentSettings(BaseSettings):
     """The machine it runs on with commands of `slackwater exec`, or with the pods of a kubelet; or a fleet of `nodes`
     simulated ones."""
     nodes: int = Field(default=20, ge=1, le=5000)
+    faults: tuple[FleetFault, ...] = ()
+    """Driver simulated: JSON list of what goes wrong on every fifth node, for descheduling to find: `restarts`,
+    `not-ready`, `failed`, `tainted`, `misplaced`. One of five nodes is then empty."""
     node: str | None = None
     """The node's name in the fleet; the machine's host name if not set."""
     pool: str = "default"

@@ -83,7 +83,10 @@ SERVICE_RIGHTS: Sequence[ClusterRight] = (
 )
 """Of the service kubernetes, as deploy/kubernetes/adapter/rights.yaml grants them: a test compares."""
 
-AGENT_RIGHTS: Sequence[ClusterRight] = (ClusterRight("", "pods", _READ, "the pods of its own node"),)
+AGENT_RIGHTS: Sequence[ClusterRight] = (
+    ClusterRight("", "pods", _READ, "the pods of its own node"),
+    ClusterRight("", "nodes", _READ, "labels and taints of its own node; without it they are not known"),
+)
 """Of the agents, as deploy/kubernetes/agent.yaml grants them: a test compares."""
 
 INSTALL_RIGHTS: Sequence[ClusterRight] = tuple(

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from slackwater.cli.output import Item, TableColumn, table
 
 MOST_REASONS = 5
+RARE_TARGETS = 0.5
+"""From this share of the time without a target on, the report names the threshold."""
 
 
 def lines(answer: Item) -> list[str]:
@@ -22,10 +24,39 @@ def lines(answer: Item) -> list[str]:
     columns += [_column(place, result["name"]) for place, result in enumerate(results)]
     shown = [heading, *cluster["notes"], "", *table(rows, columns, wide=False, headers=True), ""]
     for result in results:
+        shown += _ends(result)
         if reasons := sorted(result["refusals"].items(), key=lambda each: -each[1])[:MOST_REASONS]:
             counted = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in reasons)
-            shown.append(f"not proposed by {result['name']}: {counted}")
-    return [*shown, *LEGEND]
+            shown.append(f"pods not proposed by {result['name']}: {counted}")
+    return [*shown, "", *_targets(cluster["targets"]), *LEGEND]
+
+
+def _ends(result: Item) -> list[str]:
+    """Why the pools of a profile did not propose more; nothing of a way of moving pods that has none."""
+    shown = []
+    for pool in dict.fromkeys(each["pool"] for each in result["ends"]):
+        ends = [each for each in result["ends"] if each["pool"] == pool]
+        total = sum(each["cycles"] for each in ends)
+        shown.append(f"{result['name']}, pool {pool}, of {total:,} cycles:")
+        shown += [f"{each['cycles']:9,}  {each['text']}" for each in ends]
+    return shown
+
+
+def _targets(targets: Item) -> list[str]:
+    """Whether there was a node to move to; nothing without low thresholds."""
+    low = targets["low_below_percent"]
+    if not low:
+        return []
+    loads = " and ".join(f"{share:.0%} {name}" for name, share in targets["median_load"].items())
+    where = " and ".join(f"{percent:g} % {name}" for name, percent in low.items())
+    shown = [
+        f"With nothing moved, nodes use {loads} (median). A pod goes to a node below {where}:",
+        f"there is none in {targets['without']:.0%} of the time.",
+    ]
+    alone = {name: share for name, share in targets["above_low"].items() if share >= RARE_TARGETS}
+    for name, share in alone.items():
+        shown.append(f"{name} alone rules every node out in {share:.0%} of the time: see lowThresholds.{name}.")
+    return [*shown, ""]
 
 
 def _column(place: int, name: str) -> TableColumn:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from tests.faults.move_points import crash_points
 from tests.faults.scenario import Scenario
 from tests.faults.scenarios.agents import kill_real, kill_simulated
 from tests.faults.scenarios.disks import broker_full, database_full, up_full
 from tests.faults.scenarios.frozen import frozen
 from tests.faults.scenarios.kills import VICTIMS, kills
+from tests.faults.scenarios.moves import killed_moves
 from tests.faults.scenarios.network import partition, slow
 from tests.faults.scenarios.order import order
 from tests.faults.scenarios.overload import overload
@@ -58,6 +60,13 @@ SCENARIOS: Final = (
         "64 writers make 10,000 claims; kill -9 of quota and of PostgreSQL, 5 times each, meanwhile",
         partial(quotas, writers=64, claims=10_000, times=5),
         minutes=4,
+    ),
+    Scenario(
+        "kill-moves",
+        "kill -9 of descheduler, migration and agents at every step of a move",
+        partial(killed_moves, points=crash_points()),
+        minutes=18,
+        by_name=True,
     ),
     Scenario("partition", "no network between agent and broker for 60 s", partition, minutes=1.6),
     Scenario(

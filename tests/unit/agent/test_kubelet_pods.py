@@ -12,6 +12,7 @@ from tests.kubelet.pods import container, container_id, new_uid, node_pod
 
 from slackwater.agent.domain import kubelet_cgroups as cgroups
 from slackwater.agent.domain.kubelet import (
+    EVICTION_MARKS,
     ContainerShare,
     in_force,
     limited_containers,
@@ -24,8 +25,20 @@ from slackwater.agent.domain.kubelet import (
 from slackwater.agent.domain.protected_pods import protection_reason
 from slackwater.agent.domain.weights import MAX_SHARES, MIN_SHARES
 from slackwater.apiserver.node_pods import effective, parse_node_pod
+from slackwater.apiserver.pod_details import rules_of, status_of
 from slackwater.apiserver.records import parse_controller, parse_pod
 from slackwater.apiserver.workloads import workload_by_names, workload_of
+from slackwater.descheduling import evictability
+from slackwater.descheduling.pod_order import DELETION_COST
+from slackwater.model.placement_rules import (
+    AntiAffinityRule,
+    LabelOperator,
+    LabelRequirement,
+    PlacementRules,
+    PodToleration,
+    SpreadRule,
+)
+from slackwater.model.pods import PodStatus
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 
@@ -267,3 +280,137 @@ def test_only_what_lies_below_a_pod_may_be_written(root: str, systemd: bool, qos
     assert cgroups.is_below_a_pod(f"{below}/cpu.shares")
     assert cgroups.is_below_a_pod(f"{below}/cri-containerd-{container_id(1)}.scope/cpu.shares")
     assert re.fullmatch(r"[a-z0-9_./-]+", below)
+
+
+# ---- what it reports of a pod beyond its usage
+
+
+def status(**fields: Any) -> PodStatus | None:
+    return status_of({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}], **fields}})
+
+
+NOT_READY = [{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]
+CRASHING = {"restartCount": 7, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+
+
+def test_a_pod_that_runs_well_has_no_status() -> None:
+    assert status() is None
+    assert status(containerStatuses=[{"restartCount": 0, "state": {"running": {}}}]) is None
+    assert status(initContainerStatuses=[{"restartCount": 4}]) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"conditions": []}, PodStatus(ready=False)),
+        ({"conditions": NOT_READY}, PodStatus(ready=False, reason="ContainersNotReady")),
+        ({"containerStatuses": [{"restartCount": 2}, {"restartCount": 3}]}, PodStatus(restarts=5)),
+        (
+            {"conditions": NOT_READY, "containerStatuses": [{"restartCount": 1}, CRASHING]},
+            PodStatus(ready=False, restarts=8, reason="CrashLoopBackOff"),
+        ),
+        (
+            {"phase": "Failed", "reason": "Evicted", "conditions": NOT_READY},
+            PodStatus(ready=False, phase="Failed", reason="Evicted"),
+        ),
+        (
+            {
+                "phase": "Failed",
+                "conditions": [],
+                "containerStatuses": [{"restartCount": 0, "state": {"terminated": {"reason": "OOMKilled"}}}],
+            },
+            PodStatus(ready=False, phase="Failed", reason="OOMKilled"),
+        ),
+    ],
+)
+def test_readiness_restarts_and_failures_are_those_of_its_status(fields: dict[str, Any], expected: PodStatus) -> None:
+    assert status(**fields) == expected
+
+
+def test_a_pod_that_is_being_deleted_is_terminating() -> None:
+    document = node_pod("pod")
+    document["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    found = status_of(document)
+    assert found is not None
+    assert found.terminating
+
+
+ZONE_A = {"key": "zone", "operator": "In", "values": ["a"]}
+OF_X = {"matchLabels": {"app": "x"}}
+HOST = "kubernetes.io/hostname"
+
+
+def required(kind: str, *terms: dict[str, Any]) -> dict[str, Any]:
+    wanted: Any = {"nodeSelectorTerms": list(terms)} if kind == "nodeAffinity" else list(terms)
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": wanted}}}
+
+
+def spread_by(**fields: Any) -> dict[str, Any]:
+    plain = {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": OF_X}
+    return {"topologySpreadConstraints": [{**plain, **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, None),
+        ({"tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}]}, None),
+        (
+            {"tolerations": [{"operator": "Exists"}, {"key": "k", "value": "v", "effect": "NoSchedule"}, {"key": "e"}]},
+            PlacementRules(
+                tolerations=(PodToleration(), PodToleration("k", "v", "NoSchedule"), PodToleration("e", ""))
+            ),
+        ),
+        ({"tolerations": [{"key": "k", "operator": "Lt", "value": "3"}]}, PlacementRules(unread=("tolerations",))),
+        ({"nodeSelector": {"zone": "a"}}, PlacementRules(node_selector={"zone": "a"})),
+        (
+            required(
+                "nodeAffinity", {"matchExpressions": [ZONE_A, {"key": "cpus", "operator": "Gt", "values": ["8"]}]}, {}
+            ),
+            PlacementRules(
+                affinity=(
+                    (
+                        LabelRequirement("zone", values=("a",)),
+                        LabelRequirement("cpus", LabelOperator.GT, ("8",)),
+                    ),
+                )
+            ),
+        ),
+        (
+            required("nodeAffinity", {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}),
+            PlacementRules(unread=("node-affinity",)),
+        ),
+        (required("podAffinity", {"topologyKey": "zone"}), PlacementRules(unread=("pod-affinity",))),
+        (
+            required("podAntiAffinity", {"topologyKey": HOST, "labelSelector": {"matchExpressions": [ZONE_A]}}),
+            PlacementRules(
+                anti_affinity=(AntiAffinityRule(HOST, expressions=(LabelRequirement("zone", values=("a",)),)),)
+            ),
+        ),
+        (
+            required("podAntiAffinity", {"topologyKey": HOST, "labelSelector": OF_X, "namespaces": ["other"]}),
+            PlacementRules(unread=("pod-anti-affinity",)),
+        ),
+        (spread_by(), PlacementRules(spread=(SpreadRule("zone", 2, {"app": "x"}),))),
+        (
+            spread_by(matchLabelKeys=["revision", "absent"]),
+            PlacementRules(spread=(SpreadRule("zone", 2, {"app": "x", "revision": "7"}),)),
+        ),
+        (spread_by(whenUnsatisfiable="ScheduleAnyway"), None),
+        ({"volumes": [{"emptyDir": {}}]}, PlacementRules(local_storage=True)),
+        ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, PlacementRules(claims_volumes=True)),
+        ({"nodeSelector": {f"k{number}": "v" for number in range(65)}}, PlacementRules(unread=("too-large",))),
+        ({"nodeSelector": {"k": "v" * 4096}}, PlacementRules(unread=("too-large",))),
+    ],
+)
+def test_its_hard_rules_are_read_and_those_that_cannot_be_are_named(
+    spec: dict[str, Any], expected: PlacementRules | None
+) -> None:
+    assert rules_of(node_pod("pod", labels={"revision": "7"}, **spec)) == expected
+
+
+def test_marks_that_protect_a_pod_from_moves_are_reported_as_labels() -> None:
+    marks = {*evictability.EVICTION_COSTS, *evictability.DO_NOT_DISRUPT, *evictability.EVICT}
+    assert set(EVICTION_MARKS) == marks | {evictability.SAFE_TO_EVICT, DELETION_COST}
+    found = pod_of(parsed(annotations={"karpenter.sh/do-not-disrupt": "true", "other": "x"}))
+    assert found.labels == {"karpenter.sh/do-not-disrupt": "true"}

@@ -19,11 +19,14 @@ from tests.kubelet.stand_in import KubeletStandIn, MountedMachine
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.knobs import ContainerOf, Knob, Tree
-from slackwater.apiserver.records import PODS
+from slackwater.apiserver.records import NODES, PODS
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.model.nodes import PodDetail
+from slackwater.model.placement_rules import NodeTaint, PlacementRules
+from slackwater.model.pods import PodStatus
 from slackwater.model.tiers import Tier
 from slackwater.testing.broker import MemoryBroker
 from slackwater.testing.bus import MemoryBus
@@ -84,6 +87,42 @@ async def test_pods_of_other_nodes_and_those_that_have_ended_are_left_out(node: 
         assert done not in {pod.uid for pod in service.driver.pods()}
         node.stop(uid)
         assert service.driver.pods() == (), "the cgroup is gone, whatever the API server says"
+
+
+async def test_restarts_rules_and_failed_pods_are_reported_with_the_taints_of_the_node(node: SimulatedNode) -> None:
+    taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+    cordon = {"key": "slackwater.io/cordoned", "effect": "NoSchedule"}
+    metadata = {"name": NODE, "uid": "n", "labels": {"zone": "a"}}
+    node.api.put(NODES, {"metadata": metadata, "spec": {"taints": [taint, cordon]}})
+    uid = node.start(node_pod("here", nodeSelector={"zone": "b"}))
+    failed = node_pod("failed", phase="Failed")
+    failed["status"]["reason"] = "Evicted"
+    node.api.put(PODS, failed)
+    async with node.agent():
+        await node.clock.advance(6)
+        facts = node.published(NodeDescribed)[0].facts
+        assert (facts.labels, facts.taints) == ({"zone": "a"}, (NodeTaint("dedicated", "db"),))
+        assert set(facts.reports) == set(PodDetail)
+        (report,) = node.published(UsageReported)[:1]
+        (pod,) = [pod.pod for pod in report.pods]
+        assert (pod.uid, pod.rules) == (uid, PlacementRules(node_selector={"zone": "b"}))
+        assert [(each.name, each.status) for each in report.failed_pods] == [
+            ("failed", PodStatus(ready=False, phase="Failed", reason="Evicted"))
+        ]
+        node.api.put(NODES, {"metadata": metadata, "spec": {}})
+        await node.clock.advance(31)
+        assert node.published(NodeDescribed)[-1].facts.taints == ()
+
+
+async def test_without_the_right_to_read_nodes_all_else_is_reported(node: SimulatedNode) -> None:
+    node.api.forbidden.add(NODES.plural)
+    node.start(node_pod("here"))
+    async with node.agent():
+        await node.clock.advance(6)
+        facts = node.published(NodeDescribed)[0].facts
+        assert PodDetail.RESTARTS in facts.reports
+        assert PodDetail.NODE_TAINTS not in facts.reports
+        assert len(node.published(UsageReported)[0].pods) == 1
 
 
 async def test_before_the_pods_are_known_nothing_is_reported(node: SimulatedNode) -> None:

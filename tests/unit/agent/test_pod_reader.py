@@ -23,6 +23,7 @@ from slackwater.agent.adapters.kubepods.api_access import ApiAccess, access_of
 from slackwater.agent.adapters.kubepods.pod_reader import PodReader
 from slackwater.apiserver.node_pods import NODE_PODS, NodePod
 from slackwater.apiserver.port import VersionExpired, WatchEvent
+from slackwater.apiserver.records import NODES, Taint
 from slackwater.model.errors import Misconfigured, SlackwaterError, Unavailable
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -190,3 +191,13 @@ def test_a_pod_s_service_account_is_read_and_missing_parts_are_named(tmp_path: P
     (tmp_path / "token").write_text("secret\n")
     access = access_of(None, inside, tmp_path)
     assert (access.authority, access.token()) == ("10.0.0.1:6443", "secret")
+
+
+async def test_of_nodes_it_asks_for_its_own_alone() -> None:
+    node = {"metadata": {"name": "worker-1", "uid": "n"}, "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
+    page = json.dumps({"metadata": {"resourceVersion": "9"}, "items": [node]}).encode()
+    length = OK + f"Content-Length: {len(page)}\r\n\r\n".encode()
+    async with peer([length + page]) as (reader, requests):
+        answer = await reader.list_page(NODES, 500)
+    assert [(item.key, item.taints) for item in answer.items] == [("worker-1", (Taint("k", "", "NoSchedule"),))]
+    assert "/api/v1/nodes?fieldSelector=metadata.name%3Dworker-1&" in str(requests[0])

@@ -24,11 +24,19 @@ from slackwater.events.pod_columns import PodsByColumns, by_columns
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.devices import DiskUse, LinkUse
+from slackwater.model.placement_rules import LabelOperator, LabelRequirement, PlacementRules, PodToleration, SpreadRule
+from slackwater.model.pods import PodStatus
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.testing import windows
 from slackwater.testing.reports import host_app, pod_usage, report
 
+RULES = PlacementRules(
+    affinity=((LabelRequirement("zone", LabelOperator.NOT_IN, ("a",)),),),
+    tolerations=(PodToleration("k"),),
+    spread=(SpreadRule("zone", 2, {"app": "b"}),),
+    local_storage=True,
+)
 NOW = datetime(2026, 1, 5, 12, 30, 15, 123456, tzinfo=UTC)
 PAYLOADS: tuple[Payload, ...] = (
     report("n", 7, NOW, pods=[pod_usage("a"), pod_usage("b")], host_apps=[host_app("nginx")]).model_copy(
@@ -43,7 +51,11 @@ PAYLOADS: tuple[Payload, ...] = (
         version="1", confidence=0.75, sample_age_seconds=2.5, cause="diff",
         calibrations={"cpu": Calibration("workload-profile", "1", 0.01, None, 3.5, 0.3, "default", 2)},
     ),
+    report("n", 8, NOW, pods=[pod_usage("a", status=PodStatus(ready=False, restarts=3), rules=RULES)]).model_copy(
+        update={"failed_pods": (pod_usage("c", status=PodStatus(phase="Failed", reason="Evicted")).pod,)}
+    ),
 )  # fmt: skip
+REPORTS = (PAYLOADS[0], PAYLOADS[-1])
 LITERALS = (
     "null", "true", "0", "-0", "1.0", "1e3", "-0.0", "1E400", "01", "NaN", "-Infinity", '"5"', '"x"', '""', "[]", "{}",
     "9223372036854775808", *map(str, (2**50, 2**50 + 1, 2**56, 2**56 + 1, 10**7, 10**7 + 1, -1, 1.5, 1.51)),
@@ -95,10 +107,12 @@ def plain(value: Any) -> Any:
     return {name: plain(getattr(value, name)) for name in names} if names else (type(value).__name__, value)
 
 
-@given(st.integers(0, 700), st.none() | st.sampled_from(LITERALS))
-@example(3, '"2026-01-05T00:00:00.1234567Z"')
-def test_the_reader_into_columns_takes_the_same_and_finds_the_same_values(place: int, literal: str | None) -> None:
-    body = bent(PAYLOADS[0], place, literal)
+@given(st.sampled_from(REPORTS), st.integers(0, 700), st.none() | st.sampled_from(LITERALS))
+@example(REPORTS[0], 3, '"2026-01-05T00:00:00.1234567Z"')
+def test_the_reader_into_columns_takes_the_same_and_finds_the_same_values(
+    payload: Payload, place: int, literal: str | None
+) -> None:
+    body = bent(payload, place, literal)
     full, found = fast_decode.read(UsageReported, body), ColumnarReader()(UsageReported, body)
     if found is None:
         assert full is None or any(abs(number) >= 2**63 for number in numbers(full))
@@ -143,10 +157,12 @@ def by_the_book(body: bytes) -> UsageReported | None:
         return None
 
 
-@given(st.integers(0, 500), st.none() | st.sampled_from(LITERALS))
-@example(3, '"2026-01-05T00:00:00.1234567Z"')
-def test_a_report_with_deferred_pods_is_validated_wholly_at_once(place: int, literal: str | None) -> None:
-    body = bent(PAYLOADS[0], place, literal)
+@given(st.sampled_from(REPORTS), st.integers(0, 500), st.none() | st.sampled_from(LITERALS))
+@example(REPORTS[0], 3, '"2026-01-05T00:00:00.1234567Z"')
+def test_a_report_with_deferred_pods_is_validated_wholly_at_once(
+    payload: Payload, place: int, literal: str | None
+) -> None:
+    body = bent(payload, place, literal)
     full, found = fast_decode.read(UsageReported, body), DeferredReader()(UsageReported, body)
     assert (found is None) == (full is None)
     if found is None or full is None:

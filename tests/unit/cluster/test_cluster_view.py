@@ -16,6 +16,7 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.events.measures import PodUsage
+from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.model.quantities import Resources
 from slackwater.testing.clock import EPOCH
@@ -54,6 +55,24 @@ def test_an_unknown_amount_is_not_zero() -> None:
     assert not view.nodes.capacity.known.any()
     assert not view.nodes.batch.known.any()
     assert np.isnan(view.nodes.confidence[0])
+
+
+def test_a_system_that_is_not_predicted_yet_counts_with_what_it_uses() -> None:
+    fold = ClusterFold()
+    fold.apply(event(described("n", EPOCH)))
+    fold.apply(event(report("n", 1, EPOCH).model_copy(update={"system_usage": usage(120, 5)})))
+    whole, none = Resources(4_000, 8 << 30), Resources()
+    loads = []
+    for number, system in enumerate((None, whole, Resources(700, 8 << 30), Resources(700, 9)), 1):
+        if system is not None:
+            predicted = PeakPredicted(
+                node="n", predicted_at=EPOCH, window_number=number, window_seconds=60, model="m", samples=9,
+                cold_start_share=1.0, node_peak=whole, system_peak=system, tier_peaks={}, prod_peak=none,
+                prod_reclaimable=none, pods=(), decision_id="d",
+            )  # fmt: skip
+            fold.apply(event(predicted))
+        loads.append(fold.view(EPOCH).nodes.system_load(0))
+    assert loads == [(120, 5), (120, 5), (700, 5), (700, 9)]
 
 
 def test_allocatable_is_never_below_zero() -> None:

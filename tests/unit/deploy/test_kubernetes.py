@@ -13,6 +13,7 @@ from slackwater.agent.adapters.kubepods.driver import KubernetesDriver
 from slackwater.agent.service import build_in_cluster
 from slackwater.agent.settings import AgentSettings
 from slackwater.apiserver.node_pods import NODE_PODS
+from slackwater.apiserver.records import NODES
 from slackwater.cli.composition import SHARED
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import USUAL_PORT, USUAL_RPC_PORT
@@ -149,14 +150,15 @@ def test_least_rights(workload: dict[str, Any]) -> None:
     assert workload["metadata"]["namespace"] == "slackwater"
 
 
-def test_the_agent_alone_has_a_right_at_the_api_server_and_only_reads_pods() -> None:
-    """tests/kubernetes runs it with exactly these, and without each."""
+def test_the_agent_alone_has_rights_at_the_api_server_and_only_reads_pods_and_nodes() -> None:
+    """tests/kubernetes runs it with that on pods, and without each verb of it."""
     kinds = {one["kind"] for _, one in ALL}
     assert not kinds & {"Role", "RoleBinding"}
     assert all(one["automountServiceAccountToken"] is False for _, one in ALL if one["kind"] == "ServiceAccount")
     role, binding = find("ClusterRole", "slackwater-agent"), find("ClusterRoleBinding", "slackwater-agent")
     assert role["rules"] == [
-        {"apiGroups": [NODE_PODS.group], "resources": [NODE_PODS.plural], "verbs": ["list", "watch"]}
+        {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["list", "watch"]}
+        for kind in (NODE_PODS, NODES)
     ]
     assert binding["roleRef"]["name"] == name_of(role)
     account = find("ServiceAccount", "agent")["metadata"]

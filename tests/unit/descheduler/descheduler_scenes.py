@@ -42,6 +42,10 @@ class DeschedulerScene:
         self.places: dict[str, str] = {}
         self.cpu: dict[str, int] = {}
         self.workloads: dict[str, str] = {}
+        self.details: dict[str, dict[str, Any]] = {}
+        """By uid: fields of the pod that differ, such as its status."""
+        self.failed: dict[str, Pod] = {}
+        """By node, a pod that has failed."""
         self.nodes: list[str] = []
         self._sequence = 0
 
@@ -59,10 +63,12 @@ class DeschedulerScene:
             stored = await client.put("/v1/deschedulerprofiles/p", json=document)
         assert stored.status_code in (200, 201), stored.text
 
-    async def add_nodes(self, *names: str) -> None:
+    async def add_nodes(self, *names: str, **facts: Any) -> None:
+        """`facts`: fields of the nodes' descriptions that differ."""
         for name in names:
             self.nodes.append(name)
-            await self.publish(described(name, self.scene.clock.now()))
+            plain = described(name, self.scene.clock.now())
+            await self.publish(plain.model_copy(update={"facts": replace(plain.facts, **facts)}))
 
     def run(self, uid: str, node: str, cpu_milli: int, workload: str = "") -> None:
         self.places[uid], self.cpu[uid] = node, cpu_milli
@@ -83,6 +89,7 @@ class DeschedulerScene:
                 node_usage=usage(sum(self.cpu[uid] for uid in pods), 0),
                 system_usage=usage(0, 0),
                 pods=tuple(PodUsage(pod=self._pod(uid), usage=usage(self.cpu[uid], 0)) for uid in pods),
+                failed_pods=tuple(pod for place, pod in self.failed.items() if place == node),
             )
             await self.publish(report)
 
@@ -130,7 +137,8 @@ class DeschedulerScene:
         return sum(cpu for uid, cpu in self.cpu.items() if self.places[uid] == node)
 
     def _pod(self, uid: str) -> Pod:
-        return replace(pod(uid), workload=self.workloads[uid], request=replace(pod(uid).request, cpu_milli=100))
+        plain = replace(pod(uid), workload=self.workloads[uid], request=replace(pod(uid).request, cpu_milli=100))
+        return replace(plain, **self.details.get(uid, {}))
 
 
 @asynccontextmanager

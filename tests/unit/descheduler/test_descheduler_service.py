@@ -24,8 +24,12 @@ from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutc
 from slackwater.events.migration_changed import MigrationChanged
 from slackwater.events.move_proposed import MoveProposed
 from slackwater.events.reclaim_requested import ReclaimRequested
-from slackwater.podmigration.jobs import job_name
+from slackwater.model.nodes import PodDetail
+from slackwater.model.placement_rules import AntiAffinityRule, NodeTaint, PlacementRules, PodToleration, SpreadRule
+from slackwater.model.pods import PodStatus
+from slackwater.podmigration.jobs import MigrationMode, job_name
 from slackwater.resources.hooks import InForce
+from slackwater.testing.reports import pod
 
 
 async def hot_scene() -> DeschedulerScene:
@@ -54,6 +58,100 @@ async def test_a_hot_node_is_relieved_and_the_record_repeats_the_decision() -> N
     assert "trigger: interval" in working
     replayed = getattr(import_module(module), name)(**record.model_dump(mode="json")["replay"]["arguments"])
     assert replayed == record.result
+
+
+EVERYTHING = tuple(map(str, PodDetail))
+ON_B = PlacementRules(node_selector={"zone": "b"})
+APART = PlacementRules(anti_affinity=(AntiAffinityRule("zone", {"app": "x"}),))
+EVEN = PlacementRules(spread=(SpreadRule("zone", 1, {"app": "x"}),))
+TOLERANT = PlacementRules(tolerations=(PodToleration("k"),))
+X = {"labels": {"app": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "details", "moved", "reason"),
+    [
+        (
+            "RemovePodsHavingTooManyRestarts",
+            {"p0": {"status": PodStatus(restarts=120, reason="CrashLoopBackOff")}},
+            "p0",
+            "120 restarts, at least 100 (CrashLoopBackOff)",
+        ),
+        ("RemoveFailedPods", {}, "dead", "failed: OOMKilled"),
+        (
+            "RemovePodsViolatingNodeTaints",
+            {"p1": {"rules": TOLERANT}, "p2": {"rules": TOLERANT}},
+            "p0",
+            "does not tolerate k=v:NoSchedule",
+        ),
+        (
+            "RemovePodsViolatingNodeAffinity",
+            {"p0": {"rules": ON_B}},
+            "p0",
+            "the node has zone=a, its node selector wants zone=b",
+        ),
+        (
+            "RemovePodsViolatingInterPodAntiAffinity",
+            {"p0": {**X, "rules": APART}, "p1": X},
+            "p0",
+            "a pod that its anti-affinity excludes is in the same domain",
+        ),
+        (
+            "RemovePodsViolatingTopologySpreadConstraint",
+            {uid: {**X, "rules": EVEN} for uid in ("p0", "p1")},
+            "p0",
+            "2 pods in zone a, 0 in the emptiest; allowed: 1",
+        ),
+    ],
+)
+async def test_each_plugin_proposes_by_what_agents_report(
+    plugin: str, details: dict[str, dict[str, Any]], moved: str, reason: str
+) -> None:
+    """n0 in zone a has all pods and a taint, n1 in zone b none."""
+    scene = DeschedulerScene()
+    for uid in ("p0", "p1", "p2"):
+        scene.run(uid, "n0", 100)
+    scene.details = details
+    scene.failed = {"n0": replace(pod("dead"), status=PodStatus(phase="Failed", reason="OOMKilled"))}
+    spec = {"intervalSeconds": 10, "plugins": [{"name": plugin}], "limits": {"total": 1}, "dryRun": True}
+    async with scene.running(spec | {"evictor": {"evictAllBarePods": True}}) as service:
+        await scene.add_nodes("n0", labels={"zone": "a"}, taints=(NodeTaint("k", "v"),), reports=EVERYTHING)
+        await scene.add_nodes("n1", labels={"zone": "b"}, reports=EVERYTHING)
+        await scene.report()
+        async with client_of(service) as client:
+            plan = (await client.get("/v1/descheduling/plans/p")).json()
+    expected = (moved, "" if moved == "dead" else "n1", plugin, reason)
+    assert [(step["pod"], step["target"], step["plugin"], step["reason"]) for step in plan["steps"]] == [expected]
+    assert not [name for name in plan["refusals"] if name.endswith("_not_reported")]
+
+
+async def test_what_an_agent_does_not_report_is_a_reason_in_the_plan() -> None:
+    scene = DeschedulerScene()
+    for uid in ("p0", "p1"):
+        scene.run(uid, "n0", 100)
+    plugins = [{"name": "RemovePodsHavingTooManyRestarts"}, {"name": "RemovePodsViolatingNodeTaints"}]
+    async with scene.running({"intervalSeconds": 10, "plugins": plugins, "dryRun": True}) as service:
+        await scene.add_nodes("n0")
+        await scene.add_nodes("n1", reports=EVERYTHING)
+        await scene.report()
+        async with client_of(service) as client:
+            plan = (await client.get("/v1/descheduling/plans/p")).json()
+    assert plan["refusals"] == {
+        "node_taints_not_reported": 2,
+        "placement_rules_not_reported": 2,
+        "restarts_not_reported": 2,
+    }
+    assert "placement rules not reported 2, restarts not reported 2" in "\n".join(lines(plan))
+
+
+async def test_a_failed_pod_is_evicted_without_a_reservation() -> None:
+    scene = DeschedulerScene()
+    scene.failed = {"n0": replace(pod("dead"), status=PodStatus(phase="Failed"))}
+    plugins = [{"name": "RemoveFailedPods"}]
+    async with scene.running({"intervalSeconds": 10, "plugins": plugins}):
+        await scene.add_nodes("n0", "n1", reports=EVERYTHING)
+        (moves, *_) = await scene.cycles(1, moves=False)
+    assert [(move.pod_uid, move.target, move.mode) for move in moves] == [("dead", "", MigrationMode.EVICT_DIRECTLY)]
 
 
 async def test_a_dry_run_is_recorded_and_proposes_nothing() -> None:
@@ -87,7 +185,9 @@ async def test_a_new_owner_goes_on_with_the_rest_of_the_last_one() -> None:
     async with scene.running({**SPEC, "ttlSeconds": 1}):
         again = await scene.cycles(3)
     assert again == [[], [], []]
-    assert "resting" in {each.rejected_because for each in scene.records()[-1].alternatives}
+    held = {(each.pod_uid, each.rejected_because) for each in scene.records()[-1].alternatives}
+    assert ("", "resting") in held
+    assert {(uid, "resting") for uid in scene.places} <= held, "`why pod/NAME` says what held the pod"
 
 
 async def test_a_workload_that_was_evicted_by_anything_rests() -> None:

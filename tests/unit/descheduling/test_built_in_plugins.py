@@ -17,14 +17,10 @@ from hypothesis import strategies as st
 from slackwater.descheduling.cycle import CycleLimits
 from slackwater.descheduling.move_history import RestRules
 from slackwater.descheduling.placement import (
-    AntiAffinityRule,
     ClusterPlacement,
     EvictionProposal,
-    NodeTaint,
     PlacedPod,
     PlacementNode,
-    PodToleration,
-    SpreadRule,
     admits,
     after_moves,
     free_for_requests,
@@ -35,6 +31,7 @@ from slackwater.descheduling.profile import DeclaredProfile, PluginChoice
 from slackwater.descheduling.profile_cycle import ProfilePlan, run_profile
 from slackwater.descheduling.registry import BUILT_IN
 from slackwater.model.errors import InvalidInput
+from slackwater.model.placement_rules import AntiAffinityRule, NodeTaint, PodToleration, SpreadRule
 
 NOW_S = 10_000.0
 OLD = {"created_s": 1000.0}
@@ -67,7 +64,7 @@ CASES: Sequence[tuple[str, Mapping[str, Any], Sequence[PlacedPod], list[tuple[st
     ("PodLifeTime", {"maxPodLifeTimeSeconds": 5000}, [pod("p0")], []),  # its age is not known
     ("RemovePodsHavingTooManyRestarts", {}, [pod("p0", restarts=100), pod("p1", restarts=99)], [("p0", "n1")]),
     ("RemovePodsHavingTooManyRestarts", {"podRestartThreshold": 5}, [pod("p0", restarts=5)], [("p0", "n1")]),
-    ("RemoveFailedPods", {}, [pod("p0", phase="Failed"), pod("p1")], [("p0", "n1")]),
+    ("RemoveFailedPods", {}, [pod("p0", phase="Failed"), pod("p1")], [("p0", "")]),
     ("RemoveFailedPods", {"reasons": ["OOM"]}, [pod("p0", phase="Failed", phase_reason="Other")], []),
     ("RemoveFailedPods", {"excludeOwnerKinds": ["ReplicaSet"]}, [pod("p0", phase="Failed")], []),
     ("RemoveFailedPods", {"minPodLifetimeSeconds": 9001}, [pod("p0", phase="Failed", **OLD)], []),

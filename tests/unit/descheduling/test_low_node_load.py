@@ -24,16 +24,9 @@ from slackwater.descheduling.low_node_load import (
 )
 from slackwater.descheduling.move_history import RestRules
 from slackwater.descheduling.node_classes import SOURCES, NodeClass, NodeLoad, node_loads
-from slackwater.descheduling.placement import (
-    PODS,
-    ClusterPlacement,
-    LoadSource,
-    NodeTaint,
-    PodToleration,
-    admits,
-    free_for_requests,
-)
+from slackwater.descheduling.placement import PODS, ClusterPlacement, LoadSource, admits, free_for_requests
 from slackwater.descheduling.thresholds import ThresholdPair
+from slackwater.model.placement_rules import NodeTaint, PodToleration
 from slackwater.model.tiers import Tier
 
 POOL = LowNodeLoadPool("all", {"cpu": 40, "memory": 60}, {"cpu": 60, "memory": 80})
@@ -242,7 +235,7 @@ def test_the_margin_keeps_small_gains_from_moving_pods() -> None:
     ("of_second", "end"),
     [
         ({"unschedulable": True}, RoundEnd.NO_TARGET),
-        ({"taints": (NodeTaint("gpu"),)}, RoundEnd.DONE),
+        ({"taints": (NodeTaint("gpu"),)}, RoundEnd.NO_FIT),
         ({"measured_s": -1000.0}, RoundEnd.NO_TARGET),
     ],
 )

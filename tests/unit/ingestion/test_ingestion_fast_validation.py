@@ -26,6 +26,14 @@ from slackwater.ingestion.domain.reports import (
 )
 from slackwater.ingestion.domain.validation import Accepted, ReportLimits, bounds_of, judge
 from slackwater.ingestion.usecases.report_mapping import report_from
+from slackwater.model.placement_rules import (
+    AntiAffinityRule,
+    LabelRequirement,
+    PlacementRules,
+    PodToleration,
+    SpreadRule,
+)
+from slackwater.model.pods import PodStatus
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH
@@ -49,8 +57,23 @@ names = st.sampled_from(["n", "", "x" * 512, "x" * 513, "a\x00b", "ä", "line\nb
 moments = st.sampled_from([EPOCH, EPOCH.replace(tzinfo=None)])
 
 
+counts = st.sampled_from([-1, 0, 3, 2**53, 2**53 + 1])
+
+
 def pod(**changes: Any) -> MeasuredPod:
     return POD._replace(pod=replace(POD.pod, **changes))
+
+
+def rules_of(key: str, value: str) -> PlacementRules:
+    """One of each kind of rule has these texts."""
+    condition = (LabelRequirement(key, values=(value,)),)
+    return PlacementRules(
+        node_selector={key: value},
+        affinity=(condition,),
+        tolerations=(PodToleration(key, value),),
+        spread=(SpreadRule("zone", labels={key: value}),),
+        anti_affinity=(AntiAffinityRule("zone", expressions=condition),),
+    )
 
 
 pods = st.one_of(
@@ -64,12 +87,15 @@ pods = st.one_of(
     st.builds(lambda name, value: pod(labels={name: value}), names, names),
     st.builds(lambda priority: pod(priority=priority), st.sampled_from([-(2**31), 2**31 - 1, 2**31, 1 - 2**31])),
     st.builds(lambda moment: pod(started_at=moment), moments),
+    st.builds(lambda count, why: pod(status=PodStatus(restarts=count, reason=why)), counts, names),
+    st.builds(lambda key, value: pod(rules=rules_of(key, value)), names, names),
 )
 apps = st.builds(MeasuredApp, names, st.just(Tier.PROD), series, series)
 changes = st.one_of(
     st.just({}),
     st.fixed_dictionaries({"host_apps": st.lists(apps, max_size=2).map(tuple)}),
     st.fixed_dictionaries({"pods": st.lists(pods, max_size=3).map(tuple)}),
+    st.fixed_dictionaries({"failed": st.lists(pods.map(lambda measured: measured.pod), max_size=2).map(tuple)}),
     st.fixed_dictionaries({"cpu": series, "memory": series}),
     st.fixed_dictionaries({"system_cpu": st.none() | series, "system_memory": st.none() | series}),
     st.fixed_dictionaries({"pressures": st.builds(Pressures, *[shares] * 8)}),

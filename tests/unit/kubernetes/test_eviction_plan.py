@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.apiserver.records import OwnerRef, PodRecord
+from slackwater.intents.controls import MIGRATION
 from slackwater.kubernetes.domain.eviction_plan import (
+    REMOVES_FAILED,
     STUCK_SECONDS,
     CallAnswer,
     EvictionCall,
@@ -92,6 +94,18 @@ def test_a_call_whose_answer_was_lost_is_judged_by_its_pod() -> None:
     assert gone.outcome is EvictionOutcome.TERMINATED
     _, again = step(node(eviction(), tracked=(lost,), pods=(pod(),)), 1)
     assert len(again) == 1
+
+
+def test_a_failed_pod_that_is_listed_still_is_removed_for_a_move() -> None:
+    failed = pod(phase="Failed")
+    assert MIGRATION.name == REMOVES_FAILED
+    ours = replace(eviction(), writer=REMOVES_FAILED)
+    called, calls = step(node(ours, pods=(failed,), may_begin=frozenset({REMOVES_FAILED})))
+    assert (called.phase, len(calls)) == (EvictionPhase.CALLED, 1)
+    gone, _ = step(node(ours, tracked=(called,), pods=()), 1)
+    assert gone.outcome is EvictionOutcome.TERMINATED
+    being_deleted, _ = step(node(ours, pods=(pod(phase="Failed", deleting=True),)))
+    assert being_deleted.outcome is EvictionOutcome.ALREADY_GONE
 
 
 @pytest.mark.parametrize(

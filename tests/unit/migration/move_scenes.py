@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx2
@@ -26,7 +26,7 @@ from slackwater.migration.domain.stored_jobs import MigrationLedger
 from slackwater.migration.service import MigrationService, build
 from slackwater.migration.settings import MigrationSettings
 from slackwater.model.nodes import CpuTopology, NodeFacts
-from slackwater.model.pods import Pod
+from slackwater.model.pods import Pod, PodStatus
 from slackwater.model.quantities import Resources
 from slackwater.model.start_states import StartState
 from slackwater.model.tiers import QoSClass, Tier
@@ -50,6 +50,10 @@ class SeenNode:
     name: str
     cpu_milli: int = 8_000
     pods: dict[str, Pod] = field(default_factory=dict)
+    failed: dict[str, Pod] = field(default_factory=dict)
+    """Pods that have ended with a failure and are listed still."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Fields of its description that differ."""
     sequence: int = 0
     is_deaf: bool = False
     is_silent: bool = False
@@ -73,6 +77,8 @@ class MoveScene:
         self.settings = MigrationSettings(grace_seconds=GRACE_S, **settings)
         self.replaces = True
         """Whether the owner starts a pod in place of an evicted one."""
+        self.status_of_new: PodStatus | None = None
+        """How such a pod fares."""
         self.evicted: list[str] = []
         self._started = 0
         self._read = 0
@@ -118,6 +124,7 @@ class MoveScene:
             node.name, "default", Resources(node.cpu_milli, 32 * GIB), Resources(), topology, "6.1", "v2", "fake", "0",
             labels={offered_label(name): digest for name, digest in node.files.items()},
         )  # fmt: skip
+        facts = replace(facts, **node.facts)
         await self.publish(NodeDescribed(facts=facts, boot_epoch="boot", described_at=self.scene.clock.now()))
 
     def run(
@@ -180,6 +187,9 @@ class MoveScene:
                 continue
             if now >= item.deadline:
                 outcome = EvictionOutcome.EXPIRED
+            elif node.failed.pop(item.pod_uid, None) is not None:
+                outcome = EvictionOutcome.TERMINATED
+                self.evicted.append(item.pod_uid)
             elif item.pod_uid not in node.pods:
                 outcome = EvictionOutcome.ALREADY_GONE
             elif node.refuses:
@@ -231,6 +241,12 @@ class MoveScene:
         ]
         where = next((target for target in reversed(targets) if target), list(self.nodes)[-1])
         self.run(where, f"new-{self._started}", gone.workload, gone.request.cpu_milli, gone.tier)
+        self.change(where, f"new-{self._started}", status=self.status_of_new)
+
+    def change(self, node: str, uid: str, **fields: Any) -> None:
+        """Fields of a pod that differ from now on."""
+        pods = self.nodes[node].pods
+        pods[uid] = replace(pods[uid], **fields)
 
     async def _report(self, node: SeenNode) -> None:
         node.sequence += 1
@@ -243,6 +259,7 @@ class MoveScene:
             window_seconds=1.0,
             node_usage=used,
             pods=tuple(PodUsage(pod, used) for pod in node.pods.values()),
+            failed_pods=tuple(node.failed.values()),
         )
         await self.publish(report)
 

@@ -85,7 +85,9 @@ def test_ended_pods_are_kept_once_each_until_a_budget_has_counted_them() -> None
     withdrawn = replace(moved("second", ended_s=now_s), job=replace(ended, id="second-1", pod="pod-of-second"))
     kept_pod = replace(ended, outcome=MoveOutcome.OLD_POD_RUNS, id="third-1", pod="pod-of-third")
     spared = replace(moved("third", ended_s=now_s), job=kept_pod)
-    after = {stored.name: stored for stored in (gone, withdrawn, spared)}
+    broken = moved("fourth", gone_s=now_s)
+    broken = replace(broken, pod=replace(broken.pod, failed=True))  # it was not healthy
+    after = {stored.name: stored for stored in (gone, withdrawn, spared, broken)}
     taken = taken_pods((), {"first": moved("first")}, after, now_s)
     assert [(pod.uid, pod.gone_s) for pod in taken] == [("pod-of-first", now_s), ("pod-of-second", now_s)]
     assert taken_pods(taken, after, after, now_s + UNCOUNTED_S - 1) == taken

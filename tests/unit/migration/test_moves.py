@@ -96,16 +96,20 @@ async def test_where_no_node_has_room_nothing_is_evicted_and_the_counts_are_told
         await ask(client, "first", "web-0")
         await scene.turn(4)
         waiting = (await client.get("/v1/reservations")).json()["items"]
-        assert [item["status"]["message"] for item in waiting] == [
-            "0 of 3 nodes take it: 1 headroom, 1 other-node, 1 requests"
-        ]
+        why = (
+            "0 of 3 nodes take it: 1 headroom, 1 other-node, 1 requests; nearest is n2: 2 cpu needed, 600m left of "
+            "predicted headroom; 4 pods count with what they request until prediction knows them"
+        )
+        said, until = waiting[0]["status"]["message"].split("; the move waits until ")
+        assert (len(waiting), said) == (1, why)
+        assert until > waiting[0]["status"]["since"]
         assert waiting[0]["status"]["job"] == "first"
         refused = await client.delete(f"/v1/reservations/{waiting[0]['metadata']['name']}")
         assert (refused.status_code, refused.json()["code"]) == (409, "reservation_of_a_move")
         await scene.turn(32)
         after = await status(client, "first")
         assert (after["phase"], after["reason"], after["outcome"]) == ("Failed", "Unschedulable", "old_pod_runs")
-        assert after["message"] == waiting[0]["status"]["message"]
+        assert after["message"] == why
         assert (await client.get("/v1/reservations")).json()["items"] == []
         assert scene.evicted == []
 

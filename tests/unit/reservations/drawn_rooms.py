@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from slackwater.descheduling.placement import PODS, NodeTaint, PlacedPod, PlacementNode, PodToleration
+from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
+from slackwater.model.placement_rules import NodeTaint, PodToleration
 from slackwater.reservations.placement import NodeRoom, room_of
 from slackwater.reservations.reservation import Reservation, ReservationOwner
 

@@ -8,11 +8,13 @@ from drawn_rooms import LIMITS, many_reservations, nodes_with_pods, rooms
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.descheduling.placement import PODS, NodeTaint, PlacedPod, PlacementNode
+from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
+from slackwater.model.placement_rules import NodeTaint
 from slackwater.reservations.lifecycle import place
 from slackwater.reservations.placement import (
     NodeRoom,
     RoomFilter,
+    find_place,
     has_room,
     place_plainly,
     refusal,
@@ -45,7 +47,8 @@ def test_each_finds_what_the_former_ones_left() -> None:
     assert [each.node for each in found] == ["a", "b", "a", "b", "a", "b", "a", "b"]
     beyond = place_plainly([*pending, reservation(name="r8")], [node("a"), node("b")])[-1]
     assert beyond.node == ""
-    assert beyond.message() == "0 of 2 nodes take it: 2 requests"
+    nearest = "nearest is a: 1 cpu needed, 0 left of what is not requested"
+    assert beyond.message() == f"0 of 2 nodes take it: 2 requests; {nearest}"
 
 
 def test_each_filter_is_named_and_counted() -> None:
@@ -62,8 +65,19 @@ def test_each_filter_is_named_and_counted() -> None:
         RoomFilter.OTHER_NODE: 1,
     }
     message = "0 of 5 nodes take it: 2 cordoned, 1 headroom, 1 labels-or-taints, 1 other-node"
-    assert found.message() == message
+    assert found.message() == f"{message}; nearest is c: 400m cpu needed, 300m left of predicted headroom"
     assert place_all([reservation()], [])[0].message() == "there is no node"
+
+
+def test_the_node_that_lacks_the_least_is_named_with_pods_that_are_not_predicted_yet() -> None:
+    rooms = [replace(node("a", peak=2500), cold_pods=3), replace(node("b", peak=2900), cold_pods=1)]
+    for found in (find_place(reservation(), rooms), place_all([reservation()], rooms)[0]):
+        assert found.nearest is not None
+        assert found.nearest.message().startswith("nearest is a: 400m cpu needed, 300m left")
+        assert found.nearest.message().endswith("; 3 pods count with what they request until prediction knows them")
+    full = place_all([reservation()], [node("a", peak=9000)])[0].nearest
+    assert full is not None
+    assert " 0 left of predicted headroom" in full.message(), "no amount below 0 is shown"
 
 
 def test_a_resource_that_no_node_has_is_not_there() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from slackwater.cli.simulated_moves import lines
 from slackwater.descheduling.documents import DeschedulerProfile, profile_of
+from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.descheduling.profile import DeclaredProfile
 from slackwater.model.errors import InvalidInput
 from slackwater.simulation.adapters.document_files import are_profiles, load
@@ -105,6 +106,23 @@ def test_the_answer_is_printed_and_drawn() -> None:
     page = move_page(simulation)
     assert page.count("<polyline") == 6
     assert "Hot nodes" in page
+
+
+def test_the_report_says_why_nothing_is_moved() -> None:
+    """Every node is above the low threshold of memory; then a pod that no low node holds."""
+    pools = [{"name": "all", "lowThresholds": {"cpu": 10}, "highThresholds": {"cpu": 60}}]
+    simulation, _ = simulated(lowNodeLoad={"nodePools": pools, "anomalyCondition": None})
+    report = move_report_of(simulation).model_dump(mode="json", by_alias=True)
+    (end,) = report["moved"][2]["ends"]
+    assert (end["pool"], end["reason"], end["cycles"]) == ("all", "no_target", CELLS)
+    assert report["cluster"]["targets"]["without"] == 1.0
+    text = "\n".join(lines(report))
+    assert "12  hot nodes, but no low one to move to" in text
+    assert "nodes use 20% cpu and 0% memory (median). A pod goes to a node below 10 % cpu" in text
+    assert "cpu alone rules every node out in 100% of the time" in text
+    wide = replay_moves(placed([[650], [200]], [0, 1]), (0, CELLS), [("mine", profile())], Silent())
+    assert wide.replayed[2].ends == {("all", RoundEnd.NO_FIT): CELLS}, "n1 would have 850 of 1000"
+    assert wide.targets.without == 0
 
 
 def test_the_example_is_read_and_others_are_refused(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ class ColumnarReader:
     def _report(self, body: bytes) -> msgspec.Struct:
         report = fast_decode.LEAN_REPORT(body)
         pods = report.pods  # type: ignore[attr-defined]  # a field of UsageReported
+        if report.failed_pods:  # type: ignore[attr-defined]  # a field of UsageReported
+            report.failed_pods = tuple(self._pods.all(report.failed_pods))  # type: ignore[attr-defined]
         usages = [one.usage for one in pods]
         amounts = table_of([astuple(one.cpu_milli) for one in usages] + [astuple(one.memory_bytes) for one in usages])
         report.pods = PodsByColumns(  # type: ignore[attr-defined]

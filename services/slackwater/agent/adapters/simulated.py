@@ -14,6 +14,7 @@ import signal as signals
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, milli
@@ -22,14 +23,16 @@ from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
 from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.knobs import ContainerOf, Knob, KnobSpec, Target, Tree, Value
 from slackwater.agent.domain.samples import HostSample
+from slackwater.agent.domain.simulated_faults import TAINT, ZONE, FleetFault, failed_pods, with_faults, zone_of
 from slackwater.agent.domain.weights import IDLE_SHARES
 from slackwater.agent.ports import PodSample, PsiTotals, RawSample
 from slackwater.model.errors import Misconfigured, NotFound
-from slackwater.model.nodes import CpuTopology, NodeFacts
+from slackwater.model.nodes import CpuTopology, NodeFacts, PodDetail
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier, default_qos
 from slackwater.model.time import Clock
+from slackwater.model.workload_labels import TEMPLATE_LABEL, digest_of
 from slackwater.runtime.version import version
 
 TIDE_SECONDS, REST_SECONDS = 18, 10
@@ -138,27 +141,39 @@ def settle(capacity: float, cpus: int, claims: Sequence[CpuClaim], tier_weights:
     return Shares(usage, pressure, SERVICE_SECONDS / max(0.02, 1 - pressure) * (1 + waiting))
 
 
+FLEET: Final[Mapping[str, tuple[Tier, int]]] = {
+    "quotes": (Tier.PROD, 300),
+    "orders": (Tier.PROD, 200),
+    "crunch": (Tier.BATCH, 150),
+    "index": (Tier.BATCH, 100),
+}
+"""The same on every node: two prod services, two greedy batch jobs; with what each requests per CPU, in milli-cores."""
+_LABELS: Final = {workload: {TEMPLATE_LABEL: digest_of(workload.encode())} for workload in FLEET}
+
+
 def fleet_pods(node: str, cpus: int, started_at: datetime) -> tuple[Pod, ...]:
-    """The same job on every node: two prod services, two greedy batch jobs."""
-    parts = (
-        ("quotes", Tier.PROD, 300),
-        ("orders", Tier.PROD, 200),
-        ("crunch", Tier.BATCH, 150),
-        ("index", Tier.BATCH, 100),
-    )
+    """The pods of a machine at first."""
     return tuple(
-        Pod(
-            uid=f"{node}-{workload}",
-            name=f"{workload}-{node}",
-            namespace="default",
-            workload=workload,
-            tier=tier,
-            qos=default_qos(tier),
-            priority=DEFAULT_PRIORITY[tier],
-            request=Resources(milli_per_cpu * cpus, _GIB),
-            started_at=started_at,
-        )
-        for workload, tier, milli_per_cpu in parts
+        fleet_pod(workload, cpus, started_at, f"{node}-{workload}", f"{workload}-{node}") for workload in FLEET
+    )
+
+
+def fleet_pod(
+    workload: str, cpus: int, started_at: datetime, uid: str, name: str, labels: Mapping[str, str] | None = None
+) -> Pod:
+    """A pod of a workload of the fleet, as from a workload file that every machine has."""
+    tier, milli_per_cpu = FLEET[workload]
+    return Pod(
+        uid=uid,
+        name=name,
+        namespace="default",
+        workload=workload,
+        tier=tier,
+        qos=default_qos(tier),
+        priority=DEFAULT_PRIORITY[tier],
+        request=Resources(milli_per_cpu * cpus, _GIB),
+        started_at=started_at,
+        labels={**_LABELS[workload], **labels} if labels else _LABELS[workload],
     )
 
 
@@ -173,6 +188,10 @@ class SimulatedDriver:
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     host_apps: tuple[HostApplication, ...] = ()
     knobs: tuple[KnobSpec, ...] = KNOBS
+    faults: frozenset[FleetFault] = frozenset()
+    is_spare: bool = False
+    """It runs no pods."""
+    _failed: dict[str, Pod] = field(default_factory=dict)
     _pods: dict[str, Pod] = field(default_factory=dict)
     _texts: dict[Knob, str] = field(default_factory=dict)
     _cpu_ns: dict[str, float] = field(default_factory=dict)
@@ -183,13 +202,20 @@ class SimulatedDriver:
     _last: float | None = None
 
     def open(self) -> None:
-        for pod in fleet_pods(self.node, self.cpus, self.started_at):
-            self._pods[pod.uid] = pod
+        pods = () if self.is_spare else fleet_pods(self.node, self.cpus, self.started_at)
+        self._failed |= {pod.uid: pod for pod in failed_pods(pods, self.faults)}
         for spec in self.knobs:
-            for target in (*self._pods, *Tier, *Tree):
+            for target in (*Tier, *Tree):
                 self._texts[self._knob(spec, target)] = spec.plain_text(spec.default)
-        for pod in self._pods.values():
-            self._texts[self._knob(CPU_WEIGHT, pod.uid)] = str(pod.request.cpu_milli * 1024 // 1000)
+        for pod in with_faults(pods, self.faults, zone_of(self.seed)):
+            self.begin(pod)
+
+    def begin(self, pod: Pod) -> None:
+        """Let a pod run."""
+        self._pods[pod.uid] = pod
+        for spec in self.knobs:
+            self._texts[self._knob(spec, pod.uid)] = spec.plain_text(spec.default)
+        self._texts[self._knob(CPU_WEIGHT, pod.uid)] = str(pod.request.cpu_milli * 1024 // 1000)
 
     def close(self) -> None:
         self._pods.clear()
@@ -206,6 +232,9 @@ class SimulatedDriver:
             cgroup_version="none",
             driver="simulated",
             agent_version=version(),
+            labels={ZONE: zone_of(self.seed)},
+            taints=(TAINT,) if FleetFault.TAINTED in self.faults else (),
+            reports=tuple(PodDetail),
         )
 
     def pods(self) -> tuple[Pod, ...]:
@@ -239,7 +268,15 @@ class SimulatedDriver:
         psi = PsiTotals(cpu_some_us=round(self._waited_us))
         memory = sum(pod.memory_bytes or 0 for pod in pods) + sum(app.memory_bytes for app in apps)
         return RawSample(
-            now, self.clock.now(), round(self._busy_ns), memory, psi, {Tier.PROD: psi}, pods, host_apps=apps
+            now,
+            self.clock.now(),
+            round(self._busy_ns),
+            memory,
+            psi,
+            {Tier.PROD: psi},
+            pods,
+            host_apps=apps,
+            failed_pods=tuple(self._failed.values()),
         )
 
     def glance(self) -> None:
@@ -266,9 +303,10 @@ class SimulatedDriver:
         self._texts[knob] = text
 
     def alive(self, pod_uid: str) -> bool:
-        return pod_uid in self._pods
+        return pod_uid in self._pods or pod_uid in self._failed
 
     def terminate(self, pod_uid: str, signal: int) -> None:
+        self._failed.pop(pod_uid, None)
         if signal in (signals.SIGTERM, signals.SIGKILL) and self._pods.pop(pod_uid, None) is not None:
             for spec in self.knobs:
                 del self._texts[self._knob(spec, pod_uid)]

@@ -22,7 +22,21 @@ from slackwater.waterline.facts import eviction_marks as marks
 
 LENDING_TIERS = (Tier.BATCH, Tier.MID)
 BEST_EFFORT = "BestEffort"
-_FROM_ANNOTATIONS = (*marks.POLICIES, *marks.PRIORITY, *marks.ENABLED, *marks.LABEL_PRIORITY, *marks.SOURCE)
+EVICTION_MARKS = (
+    "slackwater.io/eviction-cost",
+    "scheduling.koordinator.sh/eviction-cost",
+    "controller.kubernetes.io/pod-deletion-cost",
+    "slackwater.io/do-not-disrupt",
+    "karpenter.sh/do-not-disrupt",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "slackwater.io/evict",
+    "descheduler.alpha.kubernetes.io/evict",
+)
+"""What descheduling reads; a test compares it with slackwater.descheduling, which an agent does not load."""
+_FROM_ANNOTATIONS = (
+    *(*marks.POLICIES, *marks.PRIORITY, *marks.ENABLED, *marks.LABEL_PRIORITY, *marks.SOURCE),
+    *EVICTION_MARKS,
+)
 """What planners read from labels and users of Kubernetes write as annotations."""
 _TIERS, _CLASSES = frozenset(map(str, Tier)), frozenset(map(str, QoSClass))
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -81,6 +95,8 @@ def pod_of(pod: NodePod, own_uid: str | None = None) -> Pod:
         request=request_of(pod),
         started_at=_moment(pod.started_at),
         labels=_labels(pod, own_uid),
+        status=pod.status,
+        rules=pod.rules,
     )
 
 

@@ -79,6 +79,7 @@ class ObservedWindow:
     host_apps: tuple[HostWindow, ...] = ()
     prod_refaults: float | None = None
     node_free_bytes: int | None = None
+    failed_pods: tuple[Pod, ...] = ()
 
 
 class _Series:
@@ -207,6 +208,7 @@ class Observation:
                 if pod.uid in self._pods
             ),
             node_free_bytes=last.node_free_bytes,
+            failed_pods=last.failed_pods,
             prod_refaults=per_second(opened.prod_refault_bytes, last.prod_refault_bytes, seconds),
             disks=disk_uses(opened.disks, last.disks, seconds),
             links=link_uses(opened.links, last.links, seconds),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
 
 
@@ -83,3 +84,5 @@ class RawSample:
     """Memory that nothing uses, page cache neither."""
     prod_refault_bytes: int | None = None
     """Cumulative bytes of file pages that prod pods read again after the kernel had dropped them."""
+    failed_pods: tuple[Pod, ...] = ()
+    """Pods that have ended with a failure and are listed still."""

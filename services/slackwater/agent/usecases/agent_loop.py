@@ -43,6 +43,8 @@ class AgentLoop:
     beside: Iterable[Callable[[], Coroutine[Any, Any, None]]]
     pods_known: Callable[[], Awaitable[None]] | None = None
     """Sampling begins when it returns."""
+    node_known: Callable[[], Awaitable[None]] | None = None
+    """The node is described when it returns: without its labels, offers would change at each start of the agent."""
     _group: asyncio.TaskGroup | None = None
     _ticks: int = 0
     _lapsed: set[str] = field(default_factory=set)
@@ -50,13 +52,16 @@ class AgentLoop:
 
     async def run(self, started: Callable[[], None]) -> None:
         """Until cancelled. The bus may be away all the time: sampling and leases go on without it."""
-        self.node.publish()
+        if self.node_known is None:
+            self.node.publish()
         self.converge.remember(self.intents.file.load())
         async with asyncio.TaskGroup() as group:
             self._group = group
             self.evict.resume()
             if self.intents.start is not None:
                 self.intents.start.resume()
+            if self.node_known is not None:
+                group.create_task(self._describe(self.node_known))
             for task in (*self.beside, self._sample):
                 group.create_task(task())
             started()
@@ -99,6 +104,11 @@ class AgentLoop:
                 due = self.clock.monotonic()  # the rhythm goes on from here
                 continue
             await self.clock.sleep(due - self.clock.monotonic())
+
+    async def _describe(self, known: Callable[[], Awaitable[None]]) -> None:
+        await known()
+        if not self.node.update():
+            self.node.publish()
 
     def _tick(self) -> None:
         begun = time.perf_counter()

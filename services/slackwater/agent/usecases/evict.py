@@ -70,7 +70,8 @@ class EvictPods:
             pod = living.get(request.pod_uid)
             protected = None if pod is None else protection_reason(pod) or self.driver.protected(pod.uid)
             alive = lease_alive.get(request.writer, False)
-            verdict = judge(request, lease_alive=alive, pod_lives=pod is not None, protected=protected, now=now)
+            lives = pod is not None or self.driver.alive(request.pod_uid)  # it may have failed and be listed still
+            verdict = judge(request, lease_alive=alive, pod_lives=lives, protected=protected, now=now)
             self._follow(verdict, request, now, protected or "")
 
     def _is_ending(self, pod_uid: str) -> bool:

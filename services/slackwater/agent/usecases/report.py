@@ -56,6 +56,7 @@ class ReportUsage:
             node_free_bytes=window.node_free_bytes,
             cpu_weights=cpu_weights,
             intent_declared_at=intent_declared_at,
+            failed_pods=window.failed_pods,
             host_apps=tuple(HostAppUsage(app.name, app.tier, usage(app.cpu, app.memory)) for app in window.host_apps),
         )
 

@@ -1,7 +1,8 @@
 """The nodes of a profile as descheduling reads them, from the fold of all events.
 
-What events do not carry is empty: taints, tolerations, restarts, phases. A node that is not fresh, or cordoned, takes
-no pods. Marks of the field are annotations in Kubernetes; agents report labels, so labels stand for both.
+What an agent does not report is empty, and `PlacementNode.reports` says what it does. A node that is not fresh, or
+cordoned, takes no pods. Marks of the field are annotations in Kubernetes; agents report them as labels, so labels stand
+for both.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from slackwater.cluster.view import CPU, MEMORY, QOS_CLASSES, TIERS, Amounts, Cl
 from slackwater.descheduler.domain.cycle_state import WorkloadMove
 from slackwater.descheduling.placement import PODS, ClusterPlacement, KubeQos, PlacedPod, PlacementNode
 from slackwater.descheduling.profile import ProfileScope
+from slackwater.descheduling.reported_pods import with_details
+from slackwater.model.pods import Pod
 from slackwater.model.tiers import QoSClass, Tier
 
 MOST_PODS_PER_NODE: Final = 110
@@ -38,7 +41,10 @@ def placement_of(view: ClusterView, scope: ProfileScope, pending: Iterable[Workl
         if facts is None or not scope.reads(facts.pool, facts.labels):
             continue
         read.append(_node(view, row))
-        placed[facts.name] = _pods(view, row, pods_of[0][pods_of[1][row] : pods_of[1][row + 1]].tolist())
+        placed[facts.name] = [
+            *_pods(view, row, pods_of[0][pods_of[1][row] : pods_of[1][row + 1]].tolist()),
+            *(_failed(pod, facts.name) for pod in nodes.failed[row]),
+        ]
     for name, pods in list(placed.items()):
         for pod in pods:
             target = targets.get(pod.uid, name)
@@ -55,8 +61,10 @@ def _node(view: ClusterView, row: int) -> PlacementNode:
         name=nodes.names[row],
         allocatable={**_amounts(nodes.allocatable, row), **_offers(view, row), PODS: MOST_PODS_PER_NODE},
         system_usage=_amounts(nodes.system_usage, row),
-        system_peak=_amounts(nodes.system_peak, row),
+        system_peak=dict(zip(("cpu", "memory"), nodes.system_load(row), strict=True)),
         labels={} if facts is None else facts.labels,
+        taints=() if facts is None else facts.taints,
+        reports=() if facts is None else facts.reports,
         unschedulable=bool(nodes.cordoned[row]) or nodes.liveness[row] in (LivenessCode.STALE, LivenessCode.LOST),
         measured_s=measured / 1e6,
     )
@@ -69,28 +77,49 @@ def _pods(view: ClusterView, node: int, rows: Sequence[int]) -> list[PlacedPod]:
         if described is None:
             continue
         tier, qos = TIERS[pods.tier[row]], QOS_CLASSES[pods.qos[row]]
-        found.append(
-            PlacedPod(
-                uid=described.uid,
-                name=described.name,
-                namespace=described.namespace,
-                node=name,
-                workload=described.workload,
-                owner_kinds=owner_kinds(described.workload, described.name),
-                priority=int(pods.priority[row]),
-                tier=tier,
-                qos=qos,
-                kube_qos=_KUBE_QOS.get(qos, KubeQos.BURSTABLE),
-                created_s=described.started_at.timestamp(),
-                requests=_requests(pods.request, row, tier),
-                usage=_known(pods.usage, row),
-                peak=_known(pods.peak, row),
-                labels=described.labels,
-                annotations=described.labels,
-                terminating=bool(pods.evicting[row]),
-            )
+        placed = PlacedPod(
+            uid=described.uid,
+            name=described.name,
+            namespace=described.namespace,
+            node=name,
+            workload=described.workload,
+            owner_kinds=owner_kinds(described.workload, described.name),
+            priority=int(pods.priority[row]),
+            tier=tier,
+            qos=qos,
+            kube_qos=_KUBE_QOS.get(qos, KubeQos.BURSTABLE),
+            created_s=described.started_at.timestamp(),
+            requests=_requests(pods.request, row, tier),
+            usage=_known(pods.usage, row),
+            peak=_known(pods.peak, row),
+            labels=described.labels,
+            annotations=described.labels,
+            terminating=bool(pods.evicting[row]),
         )
+        found.append(with_details(placed, described))
     return found
+
+
+def _failed(pod: Pod, node: str) -> PlacedPod:
+    """A pod that has ended: it uses and requests nothing."""
+    placed = PlacedPod(
+        uid=pod.uid,
+        name=pod.name,
+        namespace=pod.namespace,
+        node=node,
+        workload=pod.workload,
+        owner_kinds=owner_kinds(pod.workload, pod.name),
+        priority=pod.priority,
+        tier=pod.tier,
+        qos=pod.qos,
+        kube_qos=_KUBE_QOS.get(pod.qos, KubeQos.BURSTABLE),
+        created_s=pod.started_at.timestamp(),
+        usage={},
+        peak={},
+        labels=pod.labels,
+        annotations=pod.labels,
+    )
+    return with_details(placed, pod)
 
 
 def owner_kinds(workload: str, pod: str) -> tuple[str, ...]:

@@ -68,6 +68,8 @@ class KeptStep:
     phase: str = ""
     """Of the job, as of the last look."""
     outcome: str = ""
+    failed: bool = False
+    """The pod has ended with a failure: it is removed, and nothing has to run elsewhere first."""
     gain: float | None = None
     """Measured: the load of the node before the move less that of the node of the new pod afterwards."""
 
@@ -167,6 +169,7 @@ def planned_steps(moves: Sequence[PlannedMove]) -> list[KeptStep]:
             reason=move.reason,
             priority=move.pod.priority or 0,
             loads=move.loads,
+            failed=move.pod.has_failed,
         )
         for move in moves
     ]

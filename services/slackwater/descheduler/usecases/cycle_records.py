@@ -11,6 +11,7 @@ from typing import Any, Final
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Action, Alternative, DecisionRecord, Input, Replay, Term
 from slackwater.descheduler.domain.cycle_replay import FUNCTION
+from slackwater.descheduling.cycle import NO_TARGET
 from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.descheduling.profile import CycleTrigger, DeclaredProfile
 from slackwater.descheduling.profile_cycle import PlannedMove, ProfilePlan
@@ -25,10 +26,13 @@ _ENDS: Final = {
     RoundEnd.NO_SOURCE: "no node is above its high thresholds",
     RoundEnd.NOT_ANOMALOUS: "nodes are above their high thresholds, but not for enough rounds",
     RoundEnd.NO_TARGET: "no node is below its low thresholds",
+    RoundEnd.NO_FIT: "no node below its low thresholds has room for any pod of those above their high ones",
     RoundEnd.FEW_LOW_NODES: "too few nodes are below their low thresholds",
     RoundEnd.ALL_LOW: "all nodes are below their low thresholds",
     RoundEnd.DONE: "nodes above their high thresholds were relieved as far as limits and targets allow",
 }
+
+_HELD: Final = {NO_TARGET: "no other node holds it, or none that would be better"}
 
 
 def place_of(profile: str) -> str:
@@ -114,16 +118,26 @@ def _reason(profile: DeclaredProfile, plan: ProfilePlan) -> Reason:
 
 
 def _alternatives(plan: ProfilePlan) -> Sequence[Alternative]:
-    """Pods that were not proposed, counted by reason; workloads that are stopped, by name."""
+    """Pods that were not proposed, counted by reason, and the first of them by name; workloads that are stopped."""
     dropped = Counter(plan.dropped.values())
     counts = {**plan.refusals, **{f"{reason} before eviction": count for reason, count in dropped.items()}}
     found = [
         Alternative(what=f"{count} pod{'s' * (count != 1)}", rejected_because=reason.replace("_", " "))
         for reason, count in counts.items()
     ]
+    pods = [
+        Alternative(
+            what=f"pod {held.namespace}/{held.name}",
+            rejected_because=_HELD.get(held.reason, held.reason.replace("_", " ")),
+            pod_uid=held.uid,
+            namespace=held.namespace,
+        )
+        for held in plan.held
+    ]
     stopped = plan.looping[:MOST_LISTED]
     return [
         *found,
+        *pods,
         *(Alternative(what=f"workload {name}", rejected_because="moved too often: a loop") for name in stopped),
     ]
 

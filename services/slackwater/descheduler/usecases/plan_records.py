@@ -15,6 +15,7 @@ from slackwater.descheduler.domain.plan_replay import FUNCTION
 from slackwater.descheduler.usecases.cycle_records import MOST_LISTED, SERVICE, UNIT, place_of, proposal_id
 from slackwater.descheduling.profile import DeclaredProfile
 from slackwater.events.move_proposed import MoveProposed
+from slackwater.podmigration.jobs import MigrationMode
 
 APPLY: Final = "apply"
 GAIN: Final = "gain"
@@ -122,7 +123,7 @@ def step_events(
             gain=round(step.expected_gain, 6),
             reason=step.reason,
             priority=step.priority,
-            mode=profile.mode,
+            mode=MigrationMode.EVICT_DIRECTLY if step.failed else profile.mode,
             ttl_seconds=profile.ttl_s,
             decision_id=decision,
             proposed_at=now.astimezone(UTC),

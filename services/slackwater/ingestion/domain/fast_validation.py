@@ -15,7 +15,12 @@ from numpy.typing import NDArray
 
 from slackwater.ingestion.domain.columns import NO_LIMIT, Asides, HistoryColumns, table_of
 from slackwater.ingestion.domain.reports import Report
-from slackwater.ingestion.domain.validation import ABSURD_WINDOW_SECONDS, refused_apps
+from slackwater.ingestion.domain.validation import (
+    ABSURD_WINDOW_SECONDS,
+    detail_texts,
+    refused_apps,
+    refused_failures,
+)
 from slackwater.model.bounds import (
     MOST_COUNT,
     MOST_CPU_MILLI,
@@ -59,6 +64,7 @@ def valid_reports(history: HistoryColumns, bounds: Sequence[Resources], descript
         and _is_head_in_order(row.report)
         and descriptions.in_order(row.report.node, pods)
         and (not row.report.host_apps or refused_apps(row.report, bound) is None)
+        and (not row.report.failed or refused_failures(row.report) is None)
         for row, in_order, pods, bound in zip(
             history.rows, _columns_in_order(history, bounds), history.described(), bounds, strict=True
         )
@@ -129,6 +135,8 @@ def _named(pods: Sequence[Pod]) -> bool:
         texts += (pod.uid, pod.name, pod.namespace, pod.workload)
         if pod.labels:
             texts += chain.from_iterable(pod.labels.items())
+        if pod.status is not None or pod.rules is not None:
+            texts += detail_texts(pod)
         if pod.started_at.tzinfo is None:
             return False
         uids.add(pod.uid)
@@ -142,4 +150,5 @@ def _claims(pod: Pod) -> bool:
         0 <= pod.request.cpu_milli <= MOST_CPU_MILLI
         and 0 <= pod.request.memory_bytes <= MOST_MEMORY_BYTES
         and -MOST_PRIORITY <= pod.priority <= MOST_PRIORITY
+        and (pod.status is None or 0 <= pod.status.restarts <= MOST_COUNT)
     )

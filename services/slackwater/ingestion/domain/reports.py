@@ -78,6 +78,8 @@ class Report:
     pressures: Pressures = NO_PRESSURES
     pods: tuple[MeasuredPod, ...] = ()
     host_apps: tuple[MeasuredApp, ...] = ()
+    failed: tuple[Pod, ...] = ()
+    """Pods that have ended with a failure. Checked with the report, not kept in history: they use nothing."""
 
     @property
     def midpoint_at(self) -> datetime:

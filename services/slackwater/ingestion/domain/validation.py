@@ -7,11 +7,11 @@ bounds replace those relative to capacity.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from slackwater.ingestion.domain.reports import Arrival, KnownNode, MeasuredPod, Report, SequenceTrack, UsageSeries
+from slackwater.ingestion.domain.reports import Arrival, KnownNode, Report, SequenceTrack, UsageSeries
 from slackwater.ingestion.domain.sequences import BootOrder, Repeated, observe, order_of
 from slackwater.model.bounds import (
     MOST_COUNT,
@@ -23,7 +23,9 @@ from slackwater.model.bounds import (
     MOST_SAMPLES,
 )
 from slackwater.model.nodes import Liveness
+from slackwater.model.placement_rules import AntiAffinityRule, LabelRequirement, SpreadRule
 from slackwater.model.plausibility import CAPACITY_FACTOR, plausible_usage
+from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 
@@ -102,7 +104,36 @@ def judge(arrival: Arrival, known: KnownNode, limits: ReportLimits, *, sound: bo
 
 
 def _content(report: Report, bounds: Resources) -> RefusedReport | None:
-    return _form(report) or _ratios(report) or _amounts(report, bounds) or refused_apps(report, bounds)
+    return (
+        _form(report)
+        or _ratios(report)
+        or _amounts(report, bounds)
+        or refused_apps(report, bounds)
+        or refused_failures(report)
+    )
+
+
+def refused_failures(report: Report) -> RefusedReport | None:
+    """Returns what is wrong with the pods that have failed. They are few, so each is checked alone."""
+    uids = [pod.uid for pod in report.failed]
+    if len(set(uids)) != len(uids) or not all(uids):
+        return RefusedReport(Refusal.MALFORMED, "failed_pods: every uid must be unique and not empty")
+    for pod in report.failed:
+        refused = _unprintable(_texts_of(pod)) or _claims(pod, None)
+        if refused is not None:
+            return refused
+        if pod.started_at.tzinfo is None:
+            return RefusedReport(Refusal.MALFORMED, f"started_at of {pod.uid}: it has no time zone")
+    return None
+
+
+def _unprintable(texts: Iterator[tuple[str, str]]) -> RefusedReport | None:
+    for name, text in texts:
+        if len(text) > MOST_NAME or not text.isprintable():
+            return RefusedReport(
+                Refusal.MALFORMED, f"{name}: {text[:40]!r} must be printable and at most {MOST_NAME} characters"
+            )
+    return None
 
 
 def refused_apps(report: Report, bounds: Resources) -> RefusedReport | None:
@@ -121,11 +152,8 @@ def refused_apps(report: Report, bounds: Resources) -> RefusedReport | None:
 
 
 def _form(report: Report) -> RefusedReport | None:
-    for name, text in _texts(report):
-        if len(text) > MOST_NAME or not text.isprintable():
-            return RefusedReport(
-                Refusal.MALFORMED, f"{name}: {text[:40]!r} must be printable and at most {MOST_NAME} characters"
-            )
+    if (unprintable := _unprintable(_texts(report))) is not None:
+        return unprintable
     if not (report.node and report.boot_epoch):
         return RefusedReport(Refusal.MALFORMED, "node, boot_epoch: must not be empty")
     for name, moment in _moments(report):
@@ -143,11 +171,44 @@ def _texts(report: Report) -> Iterator[tuple[str, str]]:
     yield "node", report.node
     yield "boot_epoch", report.boot_epoch
     for measured in report.pods:
-        pod = measured.pod
-        yield from (("uid", pod.uid), ("name", pod.name), ("namespace", pod.namespace), ("workload", pod.workload))
-        for label, value in pod.labels.items():
-            yield "labels", label
-            yield "labels", value
+        yield from _texts_of(measured.pod)
+
+
+def _texts_of(pod: Pod) -> Iterator[tuple[str, str]]:
+    yield from (("uid", pod.uid), ("name", pod.name), ("namespace", pod.namespace), ("workload", pod.workload))
+    for label, value in pod.labels.items():
+        yield "labels", label
+        yield "labels", value
+    yield from (("status or rules", text) for text in detail_texts(pod))
+
+
+def detail_texts(pod: Pod) -> Iterator[str]:
+    """Returns the texts of a pod's status and rules."""
+    if pod.status is not None:
+        yield from (pod.status.phase, pod.status.reason)
+    if pod.rules is None:
+        return
+    yield from (text for pair in pod.rules.node_selector.items() for text in pair)
+    yield from pod.rules.unread
+    for term in pod.rules.affinity:
+        yield from _requirement_texts(term)
+    for toleration in pod.rules.tolerations:
+        yield from (toleration.key, toleration.value or "", toleration.effect)
+    rules: tuple[SpreadRule | AntiAffinityRule, ...] = (*pod.rules.spread, *pod.rules.anti_affinity)
+    for rule in rules:
+        yield from _rule_texts(rule)
+
+
+def _rule_texts(rule: SpreadRule | AntiAffinityRule) -> Iterator[str]:
+    yield rule.topology_key
+    yield from (text for pair in rule.labels.items() for text in pair)
+    yield from _requirement_texts(rule.expressions)
+
+
+def _requirement_texts(term: Iterable[LabelRequirement]) -> Iterator[str]:
+    for requirement in term:
+        yield requirement.key
+        yield from requirement.values
 
 
 def _moments(report: Report) -> Iterator[tuple[str, datetime]]:
@@ -192,7 +253,7 @@ def _amounts(report: Report, bounds: Resources) -> RefusedReport | None:
         if refused := _series(name, series, bounds.memory_bytes):
             return refused
     for measured in report.pods:
-        if refused := _claims(measured):
+        if refused := _claims(measured.pod, measured.cpu_limit_milli):
             return refused
     return None
 
@@ -227,15 +288,15 @@ def _series(name: str, series: UsageSeries, bound: int) -> RefusedReport | None:
     return None
 
 
-def _claims(measured: MeasuredPod) -> RefusedReport | None:
-    request = measured.pod.request
-    limit = measured.cpu_limit_milli or 0
-    if min(request.cpu_milli, request.memory_bytes, limit) < 0:
-        return RefusedReport(Refusal.NEGATIVE, f"request or limit of {measured.pod.uid}: {request}, {limit}")
+def _claims(pod: Pod, cpu_limit_milli: int | None) -> RefusedReport | None:
+    request, limit = pod.request, cpu_limit_milli or 0
+    restarts = 0 if pod.status is None else pod.status.restarts
+    if min(request.cpu_milli, request.memory_bytes, limit, restarts) < 0:
+        return RefusedReport(Refusal.NEGATIVE, f"request, limit or restarts of {pod.uid}: {request}, {limit}")
     if max(request.cpu_milli, limit) > MOST_CPU_MILLI or request.memory_bytes > MOST_MEMORY_BYTES:
-        return RefusedReport(Refusal.ABSURD, f"request or limit of {measured.pod.uid}: {request}, {limit}")
-    if abs(measured.pod.priority) > MOST_PRIORITY:
-        return RefusedReport(Refusal.ABSURD, f"priority of {measured.pod.uid}: {measured.pod.priority}")
+        return RefusedReport(Refusal.ABSURD, f"request or limit of {pod.uid}: {request}, {limit}")
+    if abs(pod.priority) > MOST_PRIORITY or restarts > MOST_COUNT:
+        return RefusedReport(Refusal.ABSURD, f"priority or restarts of {pod.uid}: {pod.priority}, {restarts}")
     return None
 
 

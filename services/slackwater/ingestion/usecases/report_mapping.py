@@ -45,6 +45,7 @@ def head_from(data: UsageReported) -> Report:
             prod_cpu_max=data.prod_pressure.cpu_some_max,
         ),
         host_apps=tuple(map(_app, data.host_apps)) if data.host_apps else (),
+        failed=tuple(data.failed_pods) if data.failed_pods else (),
     )
 
 

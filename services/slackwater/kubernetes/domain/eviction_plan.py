@@ -20,6 +20,7 @@ from typing import Final
 from slackwater.apiserver.records import PodRecord
 from slackwater.model.bounds import Count, Moment, Name, Text
 from slackwater.model.eviction_outcomes import EvictionOutcome
+from slackwater.model.pods import FAILED
 from slackwater.model.records import record
 from slackwater.waterline.facts import eviction_marks as marks
 
@@ -198,7 +199,7 @@ def _next(
     now: datetime,
 ) -> TrackedEviction:
     pod = node.pods.get(eviction.pod_uid)
-    if pod is not None and pod.phase in ("Succeeded", "Failed"):
+    if pod is not None and _has_ended(eviction, pod):
         pod = None
     match eviction.phase:
         case EvictionPhase.COMPLETED:
@@ -218,6 +219,17 @@ def _next(
         return eviction
     due = now + timedelta(seconds=ANSWER_SECONDS)
     return replace(eviction, phase=EvictionPhase.CALLED, pod=pod.key, calls=eviction.calls + 1, due_at=due)
+
+
+REMOVES_FAILED: Final = "migration"
+"""Writer whose evictions also remove failed pods that are listed still (slackwater.intents.controls.MIGRATION)."""
+
+
+def _has_ended(eviction: TrackedEviction, pod: PodRecord) -> bool:
+    """Whether nothing of the pod is left to evict. Moves also remove failed pods that are listed still; the API server
+    asks no budget about those."""
+    is_removed = eviction.writer == REMOVES_FAILED and not pod.deleting
+    return pod.phase == "Succeeded" or (pod.phase == FAILED and not is_removed)
 
 
 def _called(eviction: TrackedEviction, pod: PodRecord | None, now: datetime) -> TrackedEviction | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from slackwater.migration.domain.disruption_budgets import budgets_of
-from slackwater.migration.domain.sightings import SeenCluster
+from slackwater.migration.domain.sightings import SeenCluster, unready_of
 from slackwater.migration.domain.stored_jobs import ArbitrationState, MigrationLedger, StoredJob
 from slackwater.podmigration.documents import ArbitrationRules
 from slackwater.podmigration.jobs import MigrationStep
@@ -21,11 +21,12 @@ def snapshot_of(ledger: MigrationLedger, seen: SeenCluster, rules: ArbitrationRu
     live = ledger.live()
     away: dict[str, int] = {}
     for stored in live:
-        if stored.job.step is MigrationStep.REPLACING and not stored.job.replacement:
+        if stored.job.step is MigrationStep.REPLACING and not stored.job.replacement and not stored.pod.failed:
             away[stored.pod.workload] = away.get(stored.pod.workload, 0) + 1
     workloads = {
         stored.pod.workload: WorkloadReplicas(
-            seen.replicas.get(stored.pod.workload, 0) + away.get(stored.pod.workload, 0)
+            seen.replicas.get(stored.pod.workload, 0) + away.get(stored.pod.workload, 0),
+            unready_of(seen, stored.pod.workload),
         )
         for stored in live
         if stored.pod.workload
@@ -87,7 +88,10 @@ def is_held_by_other(before: StoredJob | None, after: StoredJob) -> bool:
 
 
 def _budgets(stored: StoredJob, seen: SeenCluster) -> Sequence[str]:
-    """Of the pod as it is seen now, or was seen last: one that is gone may be counted as healthy still."""
+    """Of the pod as it is seen now, or was seen last: one that is gone may be counted as healthy still. One that has
+    failed was not."""
+    if stored.pod.failed:
+        return ()
     pod = seen.pods.get(stored.job.pod)
     labels = stored.pod.labels if pod is None else pod.pod.labels
     return budgets_of(seen.budgets, stored.pod.namespace, labels)
@@ -99,7 +103,7 @@ def _waiting(stored: StoredJob, budgets: Mapping[str, Sequence[str]]) -> Waiting
         pod=stored.job.pod,
         namespace=stored.pod.namespace,
         node=stored.job.node,
-        workload=stored.pod.workload,
+        workload="" if stored.pod.failed else stored.pod.workload,
         submitted_s=stored.job.submitted_s,
         pod_priority=stored.pod.priority,
         priority=stored.request.priority,
@@ -116,7 +120,7 @@ def _active(stored: StoredJob, budgets: Mapping[str, Sequence[str]]) -> ActiveJo
         pod=stored.job.pod,
         namespace=stored.pod.namespace,
         node=stored.job.node,
-        workload=stored.pod.workload,
+        workload="" if stored.pod.failed else stored.pod.workload,
         budgets=budgets.get(stored.name, ()),
         evicted=stored.job.step is MigrationStep.REPLACING,
         replacement=stored.job.replacement,

@@ -66,7 +66,7 @@ def taken_pods(
     known = {pod.uid for pod in kept}
     for name, stored in after.items():
         earlier = before.get(name)
-        if earlier is stored or stored.job.pod in known or _gone_s(stored) is None:
+        if earlier is stored or stored.job.pod in known or stored.pod.failed or _gone_s(stored) is None:
             continue
         if earlier is None or earlier.job.id != stored.job.id or _gone_s(earlier) is None:
             kept.append(TakenPod(stored.job.pod, stored.pod.namespace, stored.pod.labels, _gone_s(stored) or now_s))

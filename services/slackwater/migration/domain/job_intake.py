@@ -37,17 +37,18 @@ def taken_in(request: JobRequest, asked_s: float, seen: SeenCluster, now_s: floa
     moved = MovedPod(uid=uid, name=request.pod_name, namespace=request.pod_namespace)
     if pod is not None:
         moved = moved_pod(pod)
+    mode = MigrationMode.EVICT_DIRECTLY if moved.failed else request.mode  # nothing has to run elsewhere first
     job = MigrationJob(
         id=f"{request.name}-{request.generation}",
         pod=uid or f"{request.pod_namespace}/{request.pod_name}".strip("/"),
         node="" if pod is None else pod.node,
         submitted_s=asked_s,
-        mode=request.mode,
+        mode=mode,
         ttl_s=request.ttl_s,
         wait_s=request.wait_s,
         paused=request.paused,
         dry_run=request.dry_run,
-        starts_replacement=bool(moved.digest) and request.mode is MigrationMode.RESERVATION_FIRST,
+        starts_replacement=bool(moved.digest) and mode is MigrationMode.RESERVATION_FIRST,
     )
     return StoredJob(job, request, moved)
 

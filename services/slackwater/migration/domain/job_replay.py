@@ -108,6 +108,7 @@ def view_of(document: Mapping[str, Any]) -> MoveView:
         eviction=EvictionAnswer(document["eviction"]),
         replacement=Replacement(document["replacement"]),
         replacement_uid=document["replacement_uid"],
+        replacement_detail=document.get("replacement_detail", ""),
         start=StartAnswer(document.get("start", StartAnswer.NONE)),
         start_attempt=document.get("start_attempt", 0),
         start_detail=document.get("start_detail", ""),

@@ -57,13 +57,30 @@ def view_of_move(
         reservation=ReservationState.ABSENT if reservation is None else reservation_state(reservation, now_s),
         reservation_node="" if reservation is None else reservation.placed_on,
         eviction=eviction_answer(stored, seen, grace_s),
-        replacement=Replacement.READY if uid else Replacement.ABSENT,
+        replacement=_replacement(uid, seen),
         replacement_uid=uid if started is None else started.pod_uid,
         start=start_answer(started),
         start_attempt=stored.job.start_attempt,
+        replacement_detail=_unready_detail(uid, seen),
         start_detail="" if started is None else started.detail or started.state.value,
         can_return=stored.job.starts_replacement and can_return(stored, seen),
     )
+
+
+def _replacement(uid: str, seen: SeenCluster) -> Replacement:
+    if not uid:
+        return Replacement.ABSENT
+    pod = seen.pods.get(uid)
+    return Replacement.READY if pod is None or pod.is_ready else Replacement.BOUND
+
+
+def _unready_detail(uid: str, seen: SeenCluster) -> str:
+    """Of a new pod that is not ready: which, where and why."""
+    pod = seen.pods.get(uid)
+    if pod is None or pod.is_ready:
+        return ""
+    why = f": {pod.unready_because}" if pod.unready_because else ""
+    return f"{pod.pod.namespace}/{pod.pod.name} on {pod.node} is not ready{why}"
 
 
 def start_answer(started: SeenStart | None) -> StartAnswer:

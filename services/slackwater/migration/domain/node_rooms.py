@@ -6,8 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from slackwater.cluster.view import CPU, MEMORY, Amounts, ClusterView
 from slackwater.descheduling.placement import PlacedPod, PlacementNode
+from slackwater.descheduling.reported_pods import with_details
 from slackwater.migration.domain.sightings import requests_of
 from slackwater.model.tiers import Tier
 from slackwater.reservations.placement import NodeRoom, room_of
@@ -37,6 +40,8 @@ def rooms_of(
     for reservation in reservations:
         if reservation.phase in PLACED:
             placed.setdefault(reservation.placed_on, []).append(reservation)
+    unpredicted = view.pods.cold_start | ~view.pods.peak.known.all(axis=1)
+    cold = np.concatenate(([0], np.cumsum(unpredicted[rows])))
     rooms = []
     for name, row in sorted(nodes.rows.items()):
         if name not in answering or not nodes.allocatable.known[row].all():
@@ -46,7 +51,9 @@ def rooms_of(
         kept = [
             replace(each, template=_weighed(each.template, lower_yield=lower_yield)) for each in placed.get(name, ())
         ]
-        rooms.append(room_of(_node(view, name, row, taken_off.get(name, {})), pods, kept, shares))
+        cold_pods = int(cold[begin[row + 1]] - cold[begin[row]])
+        room = room_of(_node(view, name, row, taken_off.get(name, {})), pods, kept, shares)
+        rooms.append(replace(room, cold_pods=cold_pods) if cold_pods else room)
     return rooms
 
 
@@ -69,7 +76,7 @@ def placed_pod(view: ClusterView, row: int, node: str) -> PlacedPod | None:
     peak = None
     if pods.peak.known[row].all():
         peak = {"cpu": int(pods.peak.value[row, CPU]), "memory": int(pods.peak.value[row, MEMORY])}
-    return PlacedPod(
+    placed = PlacedPod(
         uid=pod.uid,
         name=pod.name,
         namespace=pod.namespace,
@@ -83,6 +90,7 @@ def placed_pod(view: ClusterView, row: int, node: str) -> PlacedPod | None:
         peak=peak if peak is not None else expected_peak(requests_of(pod)),
         labels=pod.labels,
     )
+    return with_details(placed, pod)
 
 
 def expected_peak(requests: Mapping[str, int]) -> dict[str, int]:
@@ -107,8 +115,9 @@ def _node(view: ClusterView, name: str, row: int, taken_off: Mapping[str, int]) 
     return PlacementNode(
         name=name,
         allocatable=allocatable,
-        system_peak=_amounts(nodes.system_peak, row, "") if nodes.system_peak.known[row].all() else {},
+        system_peak=dict(zip(("cpu", "memory"), nodes.system_load(row), strict=True)),
         labels={} if facts is None else facts.labels,
+        taints=() if facts is None else facts.taints,
         unschedulable=bool(nodes.cordoned[row]),
     )
 

@@ -10,6 +10,7 @@ from slackwater.migration.domain.move_views import candidates, claimed_pods, res
 from slackwater.migration.domain.node_rooms import expected_peak, yields
 from slackwater.migration.domain.sightings import SeenCluster
 from slackwater.migration.domain.stored_jobs import MigrationLedger, StoredJob, StoredReservation
+from slackwater.model.placement_rules import NO_RULES
 from slackwater.model.records import record
 from slackwater.model.workload_labels import OFFERED_LABEL, offered_label
 from slackwater.podmigration.jobs import MigrationStep
@@ -66,7 +67,7 @@ def reservations_after(
 
 def reservation_for(stored: StoredJob, now_s: float) -> StoredReservation:
     """Returns the pending reservation of a job: for a pod like the one that moves, anywhere but where that is."""
-    pod, name = stored.pod, reservation_name(stored)
+    pod, name, rules = stored.pod, reservation_name(stored), stored.pod.rules or NO_RULES
     template = PlacedPod(
         uid="",
         name="",
@@ -78,7 +79,12 @@ def reservation_for(stored: StoredJob, now_s: float) -> StoredReservation:
         qos=pod.qos,
         requests=pod.requests,
         peak=pod.peak if pod.peak is not None else expected_peak(pod.requests),
-        node_selector={offered_label(pod.workload): pod.digest} if stored.job.starts_replacement else {},
+        node_selector={
+            **rules.node_selector,
+            **({offered_label(pod.workload): pod.digest} if stored.job.starts_replacement else {}),
+        },
+        affinity=rules.affinity,
+        tolerations=rules.tolerations,
     )
     owner = ReservationOwner(namespace=pod.namespace, workload=pod.workload, uid="" if pod.workload else pod.uid)
     reservation = Reservation(

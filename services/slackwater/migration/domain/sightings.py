@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -11,7 +11,8 @@ import numpy as np
 from slackwater.cluster.view import NONE, ClusterView, LivenessCode, Source
 from slackwater.migration.domain.disruption_budgets import BudgetsByNamespace
 from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MovedPod, StoredJob
-from slackwater.model.pods import Pod
+from slackwater.model.nodes import NodeFacts, PodDetail
+from slackwater.model.pods import FAILED, Pod
 from slackwater.model.records import record
 from slackwater.model.start_states import StartState
 from slackwater.model.tiers import Tier
@@ -32,6 +33,18 @@ class SeenPod:
     reported_s: float
     is_fresh: bool
     """Whether the node still answers."""
+    is_ready: bool = True
+    """True as well where the agent of its node does not report readiness."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended with a failure, and is listed still."""
+        return self.pod.status is not None and self.pod.status.phase == FAILED
+
+    @property
+    def unready_because(self) -> str:
+        """What its node says of a pod that is not ready."""
+        return "" if self.pod.status is None else self.pod.status.reason
 
 
 @record(frozen=True, slots=True)
@@ -54,7 +67,7 @@ class SeenCluster:
     """Pods that jobs name, those of their workloads, and when each node reported last."""
 
     pods: Mapping[str, SeenPod] = field(default_factory=dict)
-    """By uid."""
+    """By uid; of those that have failed only pods that jobs name."""
     by_name: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Uid by namespace and name; of several the last started."""
     by_workload: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -106,6 +119,8 @@ def moved_pod(seen: SeenPod) -> MovedPod:
         reported_s=seen.reported_s,
         digest=pod.labels.get(TEMPLATE_LABEL, ""),
         labels=pod.labels,
+        rules=pod.rules,
+        failed=seen.has_failed,
     )
 
 
@@ -129,11 +144,18 @@ def seen_of(
         peak = None
         if pods.peak.known[row].all():
             peak = {"cpu": int(pods.peak.value[row, 0]), "memory": int(pods.peak.value[row, 1])}
-        found[pod.uid] = SeenPod(pod, nodes.names[node], peak, float(reported[node]), bool(answers[node]))
+        found[pod.uid] = SeenPod(
+            pod, nodes.names[node], peak, float(reported[node]), bool(answers[node]), _is_ready(pod, nodes.facts[node])
+        )
         key = (pod.namespace, pod.name)
         if key not in by_name or found[by_name[key]].pod.started_at <= pod.started_at:
             by_name[key] = pod.uid
         by_workload.setdefault(pod.workload, []).append(pod.uid)
+    for pod, node in _failed_pods(view, uids, names):
+        found.setdefault(
+            pod.uid, SeenPod(pod, nodes.names[node], {}, float(reported[node]), bool(answers[node]), False)
+        )
+        by_name.setdefault((pod.namespace, pod.name), pod.uid)
     counts = np.bincount(pods.workload[pods.exists & (pods.workload != NONE)], minlength=len(pods.workloads))
     return SeenCluster(
         pods=found,
@@ -150,6 +172,28 @@ def wanted_of(jobs: Collection[StoredJob]) -> tuple[set[str], set[str]]:
     """Returns the uids and workloads that live jobs concern."""
     live = [stored for stored in jobs if stored.is_live]
     return {stored.job.pod for stored in live}, {stored.pod.workload for stored in live if stored.pod.workload}
+
+
+def unready_of(seen: SeenCluster, workload: str) -> frozenset[str]:
+    """Returns the uids of a workload's pods that are not ready, as far as agents report it, or are being started."""
+    starting = {start.pod_uid for start in seen.starts.values() if start.state is StartState.STARTING}
+    uids = seen.by_workload.get(workload, ())
+    return frozenset(uid for uid in uids if uid in starting or not seen.pods[uid].is_ready)
+
+
+def _is_ready(pod: Pod, facts: NodeFacts | None) -> bool:
+    if pod.status is None or facts is None or not facts.knows(PodDetail.READINESS):
+        return True
+    return pod.status.ready and not pod.status.terminating
+
+
+def _failed_pods(
+    view: ClusterView, uids: Collection[str], names: Collection[tuple[str, str]]
+) -> Iterator[tuple[Pod, int]]:
+    for node, failed in enumerate(view.nodes.failed):
+        for pod in failed:
+            if pod.uid in uids or (pod.namespace, pod.name) in names:
+                yield pod, node
 
 
 def _rows_named(view: ClusterView, uids: Collection[str], names: Collection[tuple[str, str]]) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
+from slackwater.model.placement_rules import PlacementRules
 from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.podmigration.documents import JobRequest
@@ -37,6 +38,10 @@ class MovedPod:
     """Of the workload file that it was started from; empty: another owner replaces it."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """By which disruption budgets select it, also once it is gone."""
+    rules: PlacementRules | None = None
+    """Where it may be, as far as it is reported: its replacement as well."""
+    failed: bool = False
+    """It has ended with a failure: nothing of its workload becomes unavailable when it goes."""
 
 
 @record(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from slackwater.migration.domain.move_views import reservation_name
+from slackwater.migration.domain.move_views import UNPLACED_S, reservation_name
 from slackwater.migration.domain.stored_jobs import StoredJob, StoredReservation
 from slackwater.podmigration.documents import (
     JobHoldStatus,
@@ -13,6 +13,9 @@ from slackwater.podmigration.documents import (
 )
 from slackwater.podmigration.jobs import MigrationCondition
 from slackwater.reservations.documents import ReservationStatus
+from slackwater.reservations.reservation import ReservationPhase
+
+_EXPLAINED = frozenset({MigrationCondition.ADMITTED, MigrationCondition.BOUND_POD_READY})
 
 
 def job_status(stored: StoredJob) -> PodMigrationJobStatus:
@@ -48,7 +51,7 @@ def job_status(stored: StoredJob) -> PodMigrationJobStatus:
                 type=name.value,
                 status="True" if state.status else "False",
                 reason=state.reason.value,
-                message=job.message if name is MigrationCondition.ADMITTED and not state.status else "",
+                message=job.message if name in _EXPLAINED and not state.status else "",
                 since=time_text(state.since_s),
             )
             for name, state in job.conditions.items()
@@ -62,12 +65,21 @@ def reservation_status(stored: StoredReservation) -> ReservationStatus:
     return ReservationStatus(
         phase=reservation.phase.value,
         reason=reservation.reason.value,
-        message=reservation.message,
+        message=_waiting_message(stored),
         node_name=reservation.placed_on,
         job=stored.job,
         current_owners=tuple(sorted(reservation.allocated)),
         since=time_text(reservation.since_s),
     )
+
+
+def _waiting_message(stored: StoredReservation) -> str:
+    """What keeps it off the nodes, and until when a move waits for it."""
+    reservation = stored.reservation
+    if not stored.job or reservation.phase is not ReservationPhase.PENDING:
+        return reservation.message
+    until = f"the move waits until {time_text(reservation.created_s + UNPLACED_S)}"
+    return f"{reservation.message}; {until}" if reservation.message else until
 
 
 def time_text(at_s: float | None) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.descheduling.anomaly import AnomalyState
+from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.descheduling.move_history import Moves, with_moves
 from slackwater.descheduling.placement import PODS, ClusterPlacement, PlacedPod, PlacementNode
 from slackwater.descheduling.profile import DeclaredProfile
@@ -116,6 +117,8 @@ class ProfilePolicy:
         self._history: Moves = {}
         self._index = {node: place for place, node in enumerate(cluster.nodes)}
         self.refusals: Counter[str] = Counter()
+        self.ends: Counter[tuple[str, RoundEnd]] = Counter()
+        """Cycles by pool of lowNodeLoad and why it proposed nothing more."""
 
     def moves(self, scene: MoveScene) -> Sequence[tuple[int, int]]:
         if self._last_s is not None and scene.now_s - self._last_s < self._profile.interval_s:
@@ -125,6 +128,8 @@ class ProfilePolicy:
         plan = run_profile(placement, self._profile, self._detectors, self._history, scene.now_s)
         self._detectors = plan.detectors
         self.refusals.update(plan.refusals)
+        self.refusals.update(plan.dropped.values())
+        self.ends.update(plan.ends.items())
         moved = Counter(move.pod.workload for move in plan.moves)
         self._history = with_moves(self._history, moved, scene.now_s, self._profile.rest)
         return [(int(move.pod.uid), self._index[move.target]) for move in plan.moves if move.target]

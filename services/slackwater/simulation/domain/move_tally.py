@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.descheduling.move_history import RestRules, StayReason, stay_reason
-from slackwater.simulation.domain.move_policies import Ints
+from slackwater.simulation.domain.move_policies import RESOURCES, Flags, Ints
 
 LOOP: Final = RestRules(rest_s=0.0)
 """Three moves within 24 hours, whatever a profile calls a loop."""
@@ -60,6 +60,31 @@ class MoveTally:
     def mean_imbalance(self) -> float:
         """The mean over the cells."""
         return float(np.mean(self.imbalance)) if self.imbalance else 0.0
+
+
+@dataclass(slots=True)
+class TargetTally:
+    """How often no node was a target of moves, as long as nothing moves: a target takes pods, and its load is not above
+    the low threshold of any resource."""
+
+    cells: int = 0
+    without: int = 0
+    """Cells without a target."""
+    above: list[int] = field(default_factory=lambda: [0] * len(RESOURCES))
+    """By resource: cells in which every node that takes pods was above the low threshold of this resource alone."""
+    loads: list[list[float]] = field(default_factory=lambda: [[] for _ in RESOURCES])
+    """By resource: medians over the nodes that take pods, in 0..1 of their capacity."""
+
+    def record_load(self, load: Ints, capacity: Ints, low: Ints, is_open: Flags) -> None:
+        """Counts one cell; arrays are (nodes, 2) and (nodes,)."""
+        self.cells += 1
+        is_low = (load <= low)[is_open]
+        self.without += not is_low.all(axis=1).any()
+        for place in range(len(RESOURCES)):
+            self.above[place] += not is_low[:, place].any()
+            if is_open.any():
+                shares = load[is_open, place] / np.maximum(capacity[is_open, place], 1)
+                self.loads[place].append(float(np.median(shares)))
 
 
 def bucketed(values: Sequence[float], most: int) -> list[float]:

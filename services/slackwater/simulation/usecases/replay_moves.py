@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.descheduling.profile import DeclaredProfile
 from slackwater.descheduling.thresholds import ThresholdPair, amount_of
 from slackwater.model.errors import InvalidInput
@@ -23,7 +24,7 @@ from slackwater.simulation.domain.move_policies import (
     ThresholdPolicy,
     node_sums,
 )
-from slackwater.simulation.domain.move_tally import MoveTally
+from slackwater.simulation.domain.move_tally import MoveTally, TargetTally
 from slackwater.simulation.ports import SimulationProgress
 from slackwater.simulation.usecases.placed_usage import PLACES, Placed
 from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS
@@ -36,6 +37,8 @@ class MovesReplayed:
     name: str
     tally: MoveTally
     refusals: Mapping[str, int]
+    ends: Mapping[tuple[str, RoundEnd], int]
+    """Cycles by pool of lowNodeLoad and why it proposed nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,9 @@ class MoveSimulation:
     hours: float
     high: Mapping[str, float]
     """What is hot, in percent."""
+    low: Mapping[str, float]
+    """Of what a target must not be above any, in percent."""
+    targets: TargetTally
     notes: Sequence[str]
     replayed: Sequence[MovesReplayed]
 
@@ -83,11 +89,18 @@ def replay_moves(
         watch.begin(policy.name, span[1] - span[0])
         tally = _run(trace, span, policy, high, watch)
         refusals = dict(policy.refusals.most_common()) if isinstance(policy, ProfilePolicy) else {}
-        replayed.append(MovesReplayed(policy.name, tally, refusals))
-    hours = (span[1] - span[0]) * CELL_SECONDS / 3600
-    shown = {name: percent for name, percent in pair.high.items() if percent < 100}
+        ends = dict(policy.ends.most_common()) if isinstance(policy, ProfilePolicy) else {}
+        replayed.append(MovesReplayed(policy.name, tally, refusals, ends))
     return MoveSimulation(
-        placed.title, len(placed.nodes), len(trace.cluster.pods), hours, shown, tuple(_notes(placed)), replayed
+        placed.title,
+        len(placed.nodes),
+        len(trace.cluster.pods),
+        (span[1] - span[0]) * CELL_SECONDS / 3600,
+        _set(pair.high),
+        _set(pair.low),
+        _targets(trace, span, low),
+        tuple(_notes(placed)),
+        replayed,
     )
 
 
@@ -106,6 +119,24 @@ def _run(trace: _Usage, span: tuple[int, int], policy: MovePolicy, high: Ints, w
             tally.record_move(pod, workload, int(at[pod]), target, now_s, replicas[workload])
             at[pod] = target
     return tally
+
+
+def _targets(trace: _Usage, span: tuple[int, int], low: Ints) -> TargetTally:
+    """Returns how often there is a node that pods could be moved to, with every pod where it is at first."""
+    tally, nodes = TargetTally(), len(trace.cluster.nodes)
+    for cell in range(*span):
+        there = trace.there[cell]
+        if there.any():
+            is_open = np.ones(nodes, bool)
+            is_open[trace.first_at[~there]] = False
+            load = node_sums(trace.first_at, there, trace.usage[cell], nodes)
+            tally.record_load(load, trace.cluster.capacity, low, is_open)
+    return tally
+
+
+def _set(percents: Mapping[str, float]) -> dict[str, float]:
+    """Returns the thresholds that limit anything."""
+    return {name: percent for name, percent in percents.items() if percent < 100}
 
 
 def _usage_of(placed: Placed) -> _Usage:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
+from slackwater.agent.adapters.kubepods.node_source import NodeSource, with_node
 from slackwater.agent.adapters.kubepods.pod_source import PodSource
 from slackwater.agent.adapters.kubepods.tree import KubeletTree
 from slackwater.agent.adapters.linux.files import raise_descriptor_limit
@@ -22,11 +23,14 @@ from slackwater.agent.domain.protected_pods import protection_reason
 from slackwater.agent.ports import RawSample
 from slackwater.apiserver.node_pods import NodePod
 from slackwater.model.errors import NotFound
-from slackwater.model.nodes import NodeFacts
-from slackwater.model.pods import Pod
+from slackwater.model.nodes import NodeFacts, PodDetail
+from slackwater.model.pods import FAILED, Pod
 from slackwater.model.time import Clock
 
-_ENDED = frozenset({"Succeeded", "Failed"})
+_ENDED = frozenset({"Succeeded", FAILED})
+MOST_FAILED = 100
+"""Failed pods in a report, the newest: the API server keeps thousands until they are cleaned up."""
+_REPORTS = (PodDetail.READINESS, PodDetail.RESTARTS, PodDetail.FAILED_PODS, PodDetail.PLACEMENT_RULES)
 
 
 @dataclass(slots=True)
@@ -44,9 +48,12 @@ class KubernetesDriver:
     limits_cpu: bool = True
     host_apps: tuple[HostApplication, ...] = ()
     knobs: tuple[KnobSpec, ...] = KNOBS
+    node_source: NodeSource | None = None
+    """The node itself; None: its labels and taints are not known."""
     _files: KnobFiles = field(init=False)
     _gauges: Gauges = field(init=False)
     _pods: tuple[Pod, ...] = ()
+    _failed: tuple[Pod, ...] = ()
     _specs: Mapping[str, NodePod] = field(default_factory=dict)
     """Of the pods that are there, by uid."""
     _places: Mapping[str, str] = field(default_factory=dict)
@@ -70,7 +77,11 @@ class KubernetesDriver:
         self._gauges.close()
 
     def facts(self) -> NodeFacts:
-        return replace(machine_facts(self.tree.hierarchy.version), name=self.source.node, driver="kubernetes")
+        facts = replace(
+            machine_facts(self.tree.hierarchy.version), name=self.source.node, driver="kubernetes", reports=_REPORTS
+        )
+        node = None if self.node_source is None else self.node_source.record
+        return facts if node is None else with_node(facts, node)
 
     def pods(self) -> tuple[Pod, ...]:
         self._refresh()
@@ -81,7 +92,8 @@ class KubernetesDriver:
 
     def sample(self) -> RawSample:
         self._refresh()
-        return self._gauges.read(self._pods, RawSample(self.clock.monotonic(), self.clock.now()))
+        sample = self._gauges.read(self._pods, RawSample(self.clock.monotonic(), self.clock.now()))
+        return replace(sample, failed_pods=self._failed) if self._failed else sample
 
     def glance(self) -> RawSample:
         return self._gauges.glance(RawSample(self.clock.monotonic(), self.clock.now()), self._pods)
@@ -139,6 +151,8 @@ class KubernetesDriver:
         self._specs = {pod.uid: pod for pod in self.source.pods.values() if pod.uid in places}
         self._described = {uid: self._pod(spec) for uid, spec in self._specs.items()}
         self._pods = tuple(self._described[uid][1] for uid in sorted(self._described))
+        failed = [pod_of(pod, self.own_uid) for pod in self.source.pods.values() if pod.record.phase == FAILED]
+        self._failed = tuple(sorted(failed, key=lambda pod: (pod.started_at, pod.uid))[-MOST_FAILED:])
         self._view = self._viewed()
 
     def _pod(self, spec: NodePod) -> tuple[NodePod, Pod]:

@@ -20,7 +20,7 @@ import msgspec
 from slackwater.agent.adapters.kubepods.api_access import ApiAccess
 from slackwater.apiserver.answers import SILENT_SECONDS, answered, read_event, read_page, refusal, watch_query
 from slackwater.apiserver.port import KindNotServed, Page, WatchEvent
-from slackwater.apiserver.records import ApiRecord, WatchedKind
+from slackwater.apiserver.records import NODES, ApiRecord, WatchedKind
 from slackwater.model.errors import NotFound, Unavailable
 
 T = TypeVar("T", bound=ApiRecord)
@@ -33,7 +33,7 @@ _BROKEN = (OSError, EOFError, asyncio.LimitOverrunError, ValueError)
 
 @dataclass(slots=True)
 class PodReader:
-    """`node`: the pods whose spec names it are asked for, and no others."""
+    """`node`: it and the pods whose spec names it are asked for, and no others."""
 
     access: ApiAccess
     node: str
@@ -63,7 +63,8 @@ class PodReader:
     @asynccontextmanager
     async def _get(self, kind: WatchedKind[T], query: Mapping[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
         """The lines of the answer's body. Raises what a status means."""
-        selected = urlencode({"fieldSelector": f"spec.nodeName={self.node}", **query})
+        name = "metadata.name" if kind.plural == NODES.plural else "spec.nodeName"
+        selected = urlencode({"fieldSelector": f"{name}={self.node}", **query})
         access = self.access
         with _translated():
             if self._tls is None and access.is_tls:

@@ -22,7 +22,7 @@ from slackwater.agent.domain.host_apps import HostApplication
 from slackwater.agent.domain.knobs import ContainerOf, Knob, KnobSpec, Target, Tree, Value
 from slackwater.agent.ports import RawSample
 from slackwater.model.errors import NotFound
-from slackwater.model.nodes import NodeFacts
+from slackwater.model.nodes import NodeFacts, PodDetail
 from slackwater.model.pods import LABEL_NUMA, Pod
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.model.time import Clock
@@ -78,7 +78,7 @@ class LinuxDriver:
         self.layout.remove_unused()
 
     def facts(self) -> NodeFacts:
-        return machine_facts(self.layout.hierarchy.version)
+        return replace(machine_facts(self.layout.hierarchy.version), reports=(PodDetail.READINESS,))
 
     def pods(self) -> tuple[Pod, ...]:
         pods = {uid: self._own.get(uid, entry.pod) for uid, entry in self._entries().items()}

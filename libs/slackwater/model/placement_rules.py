@@ -1,0 +1,163 @@
+"""What Kubernetes lets users say of where a pod may be: the hard rules, as agents report them and placement reads them.
+
+Preferences are not among them: taints of the effect PreferNoSchedule apart, a rule that only advises keeps no pod away.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from enum import StrEnum
+from typing import Annotated, TypeVar
+
+from annotated_types import Interval, Len
+from msgspec import Meta
+from pydantic import Field
+
+from slackwater.model.bounds import Key, Name
+from slackwater.model.records import record
+
+MOST_RULES = 64
+"""Of one kind, in one pod or node: about what the API server's own limits allow in use."""
+MOST_SKEW = 1_000_000
+T = TypeVar("T")
+Few = Annotated[tuple[T, ...], Len(0, MOST_RULES), Meta(max_length=MOST_RULES)]
+FewLabels = Annotated[dict[Key, Key], Len(0, MOST_RULES), Meta(max_length=MOST_RULES)]
+Skew = Annotated[int, Interval(ge=1, le=MOST_SKEW), Meta(ge=1, le=MOST_SKEW)]
+_SetOnly = Field(exclude_if=operator.not_)
+
+
+class LabelOperator(StrEnum):
+    """As in `matchExpressions` of Kubernetes. Gt and Lt compare whole numbers and apply to nodes only."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+
+
+@record(frozen=True, slots=True)
+class LabelRequirement:
+    """One condition on one label. NotIn also holds where the label is absent."""
+
+    key: Key
+    operator: LabelOperator = LabelOperator.IN
+    values: Annotated[Few[Key], _SetOnly] = ()
+
+    def __str__(self) -> str:
+        """As in a condition of kubectl."""
+        return f"{self.key} {self.operator}" + (f" ({', '.join(self.values)})" if self.values else "")
+
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels fulfil it."""
+        value = labels.get(self.key)
+        match self.operator:
+            case LabelOperator.IN:
+                return value in self.values
+            case LabelOperator.NOT_IN:
+                return value not in self.values
+            case LabelOperator.EXISTS:
+                return value is not None
+            case LabelOperator.DOES_NOT_EXIST:
+                return value is None
+            case LabelOperator.GT:
+                return _compares(value, self.values, 1)
+            case LabelOperator.LT:
+                return _compares(value, self.values, -1)
+
+
+NodeTerm = Few[LabelRequirement]
+"""All conditions hold."""
+
+
+def all_hold(requirements: Iterable[LabelRequirement], labels: Mapping[str, str]) -> bool:
+    """Whether labels fulfil all requirements."""
+    return all(requirement.holds(labels) for requirement in requirements)
+
+
+def _compares(value: str | None, bounds: tuple[str, ...], sign: int) -> bool:
+    """Whether a whole number is above (sign 1) or below (-1) the only bound; what is no number fulfils nothing."""
+    try:
+        return len(bounds) == 1 and value is not None and sign * (int(value) - int(bounds[0])) > 0
+    except ValueError:
+        return False
+
+
+@record(frozen=True, slots=True)
+class NodeTaint:
+    """Keeps pods away that do not tolerate it. Effects that only advise keep none away."""
+
+    key: Key
+    value: Annotated[Key, _SetOnly] = ""
+    effect: Key = "NoSchedule"
+
+
+@record(frozen=True, slots=True)
+class PodToleration:
+    """Tolerates taints of a key; empty or None matches all."""
+
+    key: Annotated[Key, _SetOnly] = ""
+    value: Annotated[Key | None, Field(exclude_if=lambda value: value is None)] = None
+    effect: Annotated[Key, _SetOnly] = ""
+
+    def matches(self, taint: NodeTaint) -> bool:
+        """Whether it tolerates the taint."""
+        return self.key in ("", taint.key) and self.value in (None, taint.value) and self.effect in ("", taint.effect)
+
+
+@record(frozen=True, slots=True)
+class SpreadRule:
+    """Pods that it selects in the pod's namespace differ by at most `max_skew` between two domains: nodes with the same
+    value of the label `topology_key`. It selects by `labels` and `expressions`, which all hold."""
+
+    topology_key: Key
+    max_skew: Skew = 1
+    labels: Annotated[FewLabels, _SetOnly] = field(default_factory=dict)
+    expressions: Annotated[NodeTerm, _SetOnly] = ()
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels counts."""
+        return selects(self, labels)
+
+
+@record(frozen=True, slots=True)
+class AntiAffinityRule:
+    """No other pod that it selects in the pod's namespace is in the same domain."""
+
+    topology_key: Key
+    labels: Annotated[FewLabels, _SetOnly] = field(default_factory=dict)
+    expressions: Annotated[NodeTerm, _SetOnly] = ()
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels is excluded."""
+        return selects(self, labels)
+
+
+def selects(rule: SpreadRule | AntiAffinityRule, labels: Mapping[str, str]) -> bool:
+    """Whether a rule's selector matches the labels of a pod."""
+    return all(labels.get(key) == value for key, value in rule.labels.items()) and all_hold(rule.expressions, labels)
+
+
+@record(frozen=True, slots=True)
+class PlacementRules:
+    """Where a pod may be. `affinity`: terms of which one must hold; none: everywhere.
+
+    `unread` names the hard rules of the pod that are not among these, for example a pod affinity: such a pod is not
+    proposed for a move, because no target is known to be allowed. `local_storage`: it keeps data in an emptyDir or
+    hostPath. `claims_volumes`: it has a PersistentVolumeClaim.
+    """
+
+    node_selector: Annotated[FewLabels, _SetOnly] = field(default_factory=dict)
+    affinity: Annotated[Few[NodeTerm], _SetOnly] = ()
+    tolerations: Annotated[Few[PodToleration], _SetOnly] = ()
+    spread: Annotated[Few[SpreadRule], _SetOnly] = ()
+    anti_affinity: Annotated[Few[AntiAffinityRule], _SetOnly] = ()
+    unread: Annotated[Few[Name], _SetOnly] = ()
+    local_storage: Annotated[bool, _SetOnly] = False
+    claims_volumes: Annotated[bool, _SetOnly] = False
+
+
+NO_RULES = PlacementRules()
