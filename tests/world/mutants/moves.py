@@ -241,8 +241,8 @@ MOVES = (
         (
             Edit(
                 "migration.domain.reservation_round:reservation_for",
-                "node_selector={offered_label(pod.workload): pod.digest} if stored.job.starts_replacement else {},",
-                "node_selector={},",
+                "**({offered_label(pod.workload): pod.digest} if stored.job.starts_replacement else {}),",
+                "",
             ),
         ),
         (FILES,),
