@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.codec.packed import pack, unpack
-from slackwater.events.envelope import Event, Payload, event_of
+from slackwater.events.envelope import Event, Payload, built, event_of
 from slackwater.model.bounds import MOST_TEXT, Text
 
 PACKED_FROM_BYTES: Final = 2048
@@ -88,7 +88,8 @@ class DecisionRecorded(Payload):
 
 def decision_event(record: DecisionRecord, cause: Event[Any] | str | None, source: str) -> Event[DecisionRecorded]:
     """Returns the event of a decision, at the time of the decision."""
-    return event_of(DecisionRecorded(record=record), source=source, time=record.decided_at, causedby=cause)
+    recorded = built(DecisionRecorded, {"record": record, "packed": ""})  # the record is valid
+    return event_of(recorded, source=source, time=record.decided_at, causedby=cause)
 
 
 def stream_bytes(record: DecisionRecord) -> int:

@@ -189,6 +189,5 @@ def event_of(
     cause = causedby.id if isinstance(causedby, Event) else causedby
     if traceparent is None and isinstance(causedby, Event):
         traceparent = causedby.traceparent
-    return Event[P].model_construct(
-        id=id or new_id(), source=source, time=time, causedby=cause, traceparent=traceparent, data=data
-    )
+    values = {"id": id or new_id(), "source": source, "time": time, "causedby": cause, "traceparent": traceparent}
+    return built(Event, values | {"data": data})

@@ -110,6 +110,23 @@ def runtimes(tree: TreeArrays, own_request: Ints, total: Ints) -> TreeFigures:
     return TreeFigures(request, limit, minimum, runtime)
 
 
+def entitlements(tree: TreeArrays, total: Ints) -> Ints:
+    """Returns what each quota may have whatever others request: its min, or its guaranteed amount if that is more.
+
+    Mins are scaled down, level by level, into what the parent is entitled to. (A parent's runtime may be less, where
+    its children do not request what it lends meanwhile; that takes nothing from what a child may have.) Shapes as
+    `runtimes`. Raises OverflowError as `runtimes`.
+    """
+    found = np.zeros_like(tree.minimum)
+    for begin, end in tree.levels:
+        rows = slice(begin, end)
+        siblings = _siblings(tree.parent[rows])
+        above = tree.parent[rows][siblings.starts]
+        totals = np.where((above < 0)[:, None], total[None, :], found[above])
+        found[rows] = np.maximum(_scaled(tree, rows, siblings, totals), tree.guaranteed[rows])
+    return found
+
+
 @record(frozen=True, slots=True)
 class _Siblings:
     """Runs of siblings among some rows of a level; siblings stand together."""

@@ -9,10 +9,9 @@ from slackwater.fairshare.admission import LimitExcess, QuotaLimit
 from slackwater.fairshare.arbitration_plan import ClaimRefusal, RefusalReason
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import QuotaClaim
-from slackwater.fairshare.min_scaling import ScaledChild, scale_mins
-from slackwater.fairshare.occupancy import Occupancy, entitlements
-from slackwater.fairshare.tree import ROOT, Amounts
-from slackwater.fairshare.tree_layout import Figures, TreeLayout
+from slackwater.fairshare.occupancy import Occupancy
+from slackwater.fairshare.tree import Amounts
+from slackwater.fairshare.tree_layout import TreeLayout
 from slackwater.fairshare.waiting_queue import Shape
 
 
@@ -24,16 +23,16 @@ class ClaimIntake:
         """What may be admitted, by quota; each list in order."""
         self.beyond_pool: dict[str, dict[Shape, list[QuotaClaim]]] = {}
         self.excesses: dict[str, Sequence[LimitExcess]] = {}
-        """Of the claims in `beyond_pool`: the pool's total, and as used what other quotas keep of it."""
+        """Of the claims in `beyond_pool`: the pool's total, and as used what other quotas keep of it when idle."""
         self.refusals: list[ClaimRefusal] = []
-        unlent, kept = _unlent(layout), _kept_of_pool(layout, total)
+        unlent, idle = _unlent(layout), Occupancy(layout, layout.entitlements(total), total, {})
         for quota in sorted(index.queues.keys() & layout.quotas.keys()):
             for shape, claims in index.queues[quota].shapes(aging_s).items():
                 refusal = refusal_of(layout, claims[0], unlent)
                 if refusal is not None:
                     self.refusals += [replace(refusal, claim=claim.id) for claim in claims]
                 else:
-                    excesses = _excesses_of_pool(layout, claims[0], total, kept)
+                    excesses = idle.excesses_of_pool(claims[0].quota, _least(claims[0]))
                     into = self.beyond_pool if excesses else self.queues
                     into.setdefault(quota, {})[shape] = claims
                     self.excesses |= {claim.id: excesses for claim in claims if excesses}
@@ -94,37 +93,15 @@ def _unlent(layout: TreeLayout) -> Occupancy | None:
     """Returns the tree with nothing used but what its quotas keep for themselves; None where all lend."""
     if layout.all_lend:
         return None
-    return Occupancy(layout, entitlements(layout, {quota.name: quota.minimum for quota in layout.order}), {}, {})
-
-
-def _kept_of_pool(layout: TreeLayout, total: Amounts) -> Figures:
-    """Returns what each quota directly below the root keeps of the pool, whatever is used and requested."""
-    first = [quota for quota in layout.order if quota.parent == ROOT]
-    if all(quota.lends for quota in first):
-        return {}
-    scaled = scale_mins(total, [ScaledChild(quota.name, quota.minimum, quota.scales) for quota in first])
-    return {
+    kept = {
         quota.name: {
-            key: max(scaled[quota.name].get(key, 0), quota.guaranteed.get(key, 0))
+            key: max(quota.minimum.get(key, 0), quota.guaranteed.get(key, 0))
             for key in {*quota.minimum, *quota.guaranteed}
         }
-        for quota in first
+        for quota in layout.order
         if not quota.lends
     }
-
-
-def _excesses_of_pool(layout: TreeLayout, claim: QuotaClaim, total: Amounts, kept: Figures) -> Sequence[LimitExcess]:
-    """Returns where the pool is too small for the claim even if no other claim used anything: by itself, or beside what
-    other quotas keep of it."""
-    found, above = [], layout.paths[claim.quota][-1]
-    for key, amount in _least(claim).items():
-        if amount <= 0:
-            continue
-        others = sum(amounts.get(key, 0) for name, amounts in kept.items() if name != above)
-        own = kept.get(above, {}).get(key, 0)
-        if amount > total.get(key, 0) or (amount > own and amount + others > total.get(key, 0)):
-            found.append(LimitExcess(ROOT, QuotaLimit.TOTAL, key, others, amount, total.get(key, 0)))
-    return found
+    return Occupancy(layout, kept, {}, {})
 
 
 def _least(claim: QuotaClaim) -> Amounts:

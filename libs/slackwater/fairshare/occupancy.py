@@ -5,7 +5,7 @@ What a quota does not lend of its min counts as occupied above it, used or not, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from slackwater.fairshare.admission import LimitExcess, QuotaLimit
 from slackwater.fairshare.tree import ROOT, Amounts
@@ -65,6 +65,19 @@ class Occupancy:
         """Returns every limit that the amounts would exceed; the pool's total under the name of the root."""
         return list(self._beyond(quota, amounts))
 
+    def excesses_of_pool(self, quota: str, amounts: Amounts) -> list[LimitExcess]:
+        """Returns where the amounts are more than the pool has beside what other quotas occupy: that is `used`."""
+        left = {key: amount for key, amount in amounts.items() if amount > 0}
+        changes = {key: change for name, key, _, change in self._changes(quota, left, 1) if name == ROOT}
+        found = []
+        for resource, amount in left.items():
+            allowed, change = self._total.get(resource, 0), changes.get(resource, 0)
+            occupied = _amount(self._seen, ROOT, resource) + change
+            if amount > allowed or (change and occupied > allowed):
+                others = max(occupied - amount, 0)
+                found.append(LimitExcess(ROOT, QuotaLimit.TOTAL, resource, others, amount, allowed))
+        return found
+
     def shortfall(self, quota: str, amounts: Amounts) -> dict[str, int]:
         """Returns by resource how much would have to become free for the amounts to fit, at the tightest limit."""
         found: dict[str, int] = {}
@@ -76,12 +89,19 @@ class Occupancy:
         return found
 
     def room(self, quota: str, resource: str) -> int:
-        """Returns how much of a resource fits, at most what it is if the quotas on the way lend nothing."""
-        found = self._total.get(resource, 0) - self._seen.get(ROOT, {}).get(resource, 0)
-        for name in self._layout.paths[quota]:
-            maximum = self._layout.quotas[name].maximum
-            if resource in maximum:
-                found = min(found, maximum[resource] - self._seen.get(name, {}).get(resource, 0))
+        """Returns how much of a resource fits: the most for which `fits` holds."""
+        path, quotas = self._layout.paths[quota], self._layout.quotas
+        limits = [(name, quotas[name].maximum[resource]) for name in path if resource in quotas[name].maximum]
+        limits.append((ROOT, self._total.get(resource, 0)))
+        found = min(limit - _amount(self._used, name, resource) for name, limit in limits)
+        if self._seen is not self._used:
+            own, bounds = 0, dict(limits)
+            for name in (*path, ROOT):
+                seen = _amount(self._seen, name, resource)
+                if name in bounds:
+                    found = min(found, max(bounds[name] - seen, 0) + own)
+                if name != ROOT and not quotas[name].lends:
+                    own += max(self._entitled[name].get(resource, 0) - seen, 0)
         return max(found, 0)
 
     def _beyond(self, quota: str, amounts: Amounts) -> Iterator[LimitExcess]:
@@ -91,7 +111,7 @@ class Occupancy:
                 continue
             exceeded: set[str] = set()
             for name in (*self._layout.paths[quota], ROOT):
-                used = self._used[name].get(resource, 0) if name in self._used else 0
+                used = _amount(self._used, name, resource)
                 excess = self._excess(name, resource, used, amount)
                 if excess is not None:
                     exceeded.add(name)
@@ -120,13 +140,13 @@ class Occupancy:
             for name in path:
                 if not change:
                     break
-                occupied = sums[name].get(resource, 0) if name in sums else 0
+                occupied = _amount(sums, name, resource)
                 yield name, resource, occupied, change
                 if not quotas[name].lends:
                     kept = self._entitled[name].get(resource, 0)
                     change = max(occupied + change, kept) - max(occupied, kept)
             if change:
-                yield ROOT, resource, sums[ROOT].get(resource, 0) if ROOT in sums else 0, change
+                yield ROOT, resource, _amount(sums, ROOT, resource), change
 
     def _above(self, name: str) -> Amounts:
         """Returns what the parent sees of a quota."""
@@ -137,23 +157,12 @@ class Occupancy:
         return {key: max(sums.get(key, 0), kept.get(key, 0)) for key in {*sums, *kept}}
 
 
+def _amount(sums: Sums, name: str, resource: str) -> int:
+    return sums[name].get(resource, 0) if name in sums else 0
+
+
 def _accumulate(sums: Sums, name: str, amounts: Amounts) -> None:
     if amounts:
         found = sums.setdefault(name, {})
         for resource, amount in amounts.items():
             found[resource] = found.get(resource, 0) + amount
-
-
-def entitlements(layout: TreeLayout, minimums: Figures) -> Figures:
-    """Returns what each quota may have whatever others do: its min in force, or what it is guaranteed if that is more.
-
-    Quotas that neither declare are left with nothing.
-    """
-    found: dict[str, Mapping[str, int]] = {}
-    for quota in layout.order:
-        minimum = minimums.get(quota.name, {})
-        if quota.guaranteed:
-            keys = {*minimum, *quota.guaranteed}
-            minimum = {key: max(minimum.get(key, 0), quota.guaranteed.get(key, 0)) for key in keys}
-        found[quota.name] = minimum
-    return found

@@ -111,6 +111,20 @@ def ledger(quotas: Sequence[Quota], total: Amounts) -> QuotaLedger:
     return QuotaLedger(demand, levels, runtime)
 
 
+def entitlements(quotas: Sequence[Quota], total: Amounts) -> dict[str, Amounts]:
+    """As `batched.entitlements`, without its limit on the size of numbers. Raises BrokenTree."""
+    children = children_of(quotas)
+    found: dict[str, Amounts] = {ROOT: dict(total)}
+    for parent in (ROOT, *(quota.name for quota in top_down(quotas))):
+        below = children.get(parent, ())
+        scaled = scale_mins(found[parent], [ScaledChild(child.name, child.minimum, child.scales) for child in below])
+        for child in below:
+            keys = {*child.minimum, *child.guaranteed}
+            found[child.name] = {key: max(scaled[child.name].get(key, 0), child.guaranteed.get(key, 0)) for key in keys}
+    del found[ROOT]
+    return found
+
+
 def children_of(quotas: Sequence[Quota]) -> dict[str, list[Quota]]:
     """Returns the children of each parent by name, sorted by theirs."""
     found: dict[str, list[Quota]] = {}

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from slackwater.fairshare.batched import arrays_of, matrix, runtimes
+from slackwater.fairshare.batched import arrays_of, entitlements, matrix, runtimes
+from slackwater.fairshare.exact import Ints
 from slackwater.fairshare.tree import Amounts, Quota, ledger, top_down
+from slackwater.fairshare.tree import entitlements as plain_entitlements
 
 Figures = Mapping[str, Amounts]
 
@@ -33,16 +35,27 @@ class TreeLayout:
         self._arrays = arrays_of(quotas)
         self._rows = {name: row for row, name in enumerate(self._arrays.names)}
         self._fair: tuple[Amounts, Figures] | None = None
+        self._entitled: tuple[Amounts, Figures] | None = None
 
-    def shares(self, requested: Figures, total: Amounts) -> tuple[Figures, Figures]:
-        """Returns (runtime, min in force) of each quota, for what its own claims request."""
+    def runtimes(self, requested: Figures, total: Amounts) -> Figures:
+        """Returns the runtime of each quota, for what its own claims request."""
         try:
             own = matrix([requested.get(name, {}) for name in self._arrays.names], self._arrays.resources)
-            total_row = np.array([total.get(key, 0) for key in self._arrays.resources], np.int64)
-            figures = runtimes(self._arrays, own, total_row)
+            figures = runtimes(self._arrays, own, self._row(total))
         except OverflowError:
             return self._plain(requested, total)
-        return self._named(figures.runtime.tolist()), self._minimums(figures.minimum.tolist())
+        return self._named(figures.runtime.tolist())
+
+    def entitlements(self, total: Amounts) -> Figures:
+        """Returns what each quota may have whatever others request; one that declares neither min nor guaranteed amount
+        has nothing."""
+        if self._entitled is None or self._entitled[0] != total:
+            try:
+                found: Figures = self._declared(entitlements(self._arrays, self._row(total)).tolist())
+            except OverflowError:
+                found = plain_entitlements(self.order, total)
+            self._entitled = (dict(total), found)
+        return self._entitled[1]
 
     def fair_shares(self, total: Amounts) -> Figures:
         """Returns the runtime of each quota if all requested as much as they may: what its min and weight are worth."""
@@ -52,14 +65,16 @@ class TreeLayout:
                 for quota in self.order
                 if quota.name not in self.with_children
             }
-            self._fair = (dict(total), self.shares(full, total)[0])
+            self._fair = (dict(total), self.runtimes(full, total))
         return self._fair[1]
 
-    def _plain(self, requested: Figures, total: Amounts) -> tuple[Figures, Figures]:
-        """As `shares`, without its limit on the size of numbers."""
-        found = ledger([replace(quota, own_request=requested.get(quota.name, {})) for quota in self.order], total)
-        minimums = {name: low for level in found.levels.values() for name, low in level.minimum.items()}
-        return found.runtime, minimums
+    def _plain(self, requested: Figures, total: Amounts) -> Figures:
+        """As `runtimes`, without its limit on the size of numbers."""
+        quotas = [replace(quota, own_request=requested.get(quota.name, {})) for quota in self.order]
+        return ledger(quotas, total).runtime
+
+    def _row(self, total: Amounts) -> Ints:
+        return np.array([total.get(key, 0) for key in self._arrays.resources], np.int64)
 
     def _named(self, rows: list[list[int]]) -> Figures:
         return {
@@ -71,12 +86,12 @@ class TreeLayout:
             for quota in self.order
         }
 
-    def _minimums(self, rows: list[list[int]]) -> Figures:
+    def _declared(self, rows: list[list[int]]) -> Figures:
         return {
             quota.name: {
                 key: amount
                 for key, amount in zip(self._arrays.resources, rows[self._rows[quota.name]], strict=True)
-                if key in quota.minimum
+                if key in quota.minimum or key in quota.guaranteed
             }
             for quota in self.order
         }

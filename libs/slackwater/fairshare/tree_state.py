@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from slackwater.fairshare.admission import LimitExcess, QuotaLimit
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import QuotaClaim
-from slackwater.fairshare.occupancy import Occupancy, entitlements
+from slackwater.fairshare.occupancy import Occupancy
 from slackwater.fairshare.tree import ROOT, Amounts
 from slackwater.fairshare.tree_layout import Figures, TreeLayout
 
@@ -34,8 +34,8 @@ class TreeState:
         self.total = total
         held: dict[str, Amounts] = {name: amounts for name, amounts in index.used.items() if name in layout.quotas}
         self.apart = {ROOT: apart} if apart else {}
-        self.runtime, minimum = layout.shares(_requested(layout, index, excluded), total)
-        self.entitled = entitlements(layout, minimum)
+        self.runtime = layout.runtimes(_requested(layout, index, excluded), total)
+        self.entitled = layout.entitlements(total)
         self.fair = layout.fair_shares(total)
         self.now = Occupancy(layout, self.entitled, total, held | self.apart)
         self.after = Occupancy(layout, self.entitled, total, held | self.apart)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
+
+import msgspec
 
 from slackwater.events.envelope import Event
 from slackwater.events.serialized import Written, payload_of
@@ -11,14 +12,14 @@ from slackwater.events.serialized import Written, payload_of
 
 def headers_of(event: Event[Any]) -> str:
     """Returns the envelope without the payload, as JSON."""
-    return json.dumps(
+    return msgspec.json.encode(
         {
             "source": event.source,
             "time": event.time.isoformat(),
             "causedby": event.causedby,
             "traceparent": event.traceparent,
         }
-    )
+    ).decode()
 
 
 def written_from(identifier: str, type_name: str, subject: str, headers: str, payload: str) -> Written:
@@ -31,5 +32,5 @@ def written_from(identifier: str, type_name: str, subject: str, headers: str, pa
         stream=payload_of(type_name).STREAM,
         subject=subject,
         body=payload,
-        **json.loads(headers),
+        **msgspec.json.decode(headers),
     )

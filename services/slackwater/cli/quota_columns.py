@@ -155,7 +155,8 @@ def why_lines(answer: Item) -> Iterator[str]:
         widths = max(len(row[0]) for row in rows), max(len(text(row[1])) for row in rows)
         for title, amount, note in rows:
             yield f"  {title:<{widths[0]}}  {text(amount):>{widths[1]}}  {note}".rstrip()
-        yield "  " + ", ".join(f"{word} {text(each[word])}" for word in ("used", "borrowed", "lent", "owed"))
+        words = ("entitled", "used", "borrowed", "lent", "owed")  # a server of an older version has no "entitled"
+        yield "  " + ", ".join(f"{word} {text(each[word])}" for word in words if word in each)
         for title, key in (("lent by", "lenders"), ("borrowed by", "borrowers")):
             if each[key]:
                 others = ", ".join(f"{quota} {text(amount)}" for quota, amount in sorted(each[key].items()))

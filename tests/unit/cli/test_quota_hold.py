@@ -146,6 +146,7 @@ def test_the_sum_behind_a_runtime_is_printed_with_lenders_and_borrowers() -> Non
         "min": 6_000,
         "scaled_min": 4_000,
         "guaranteed": 0,
+        "entitled": 6_000,
         "request": 9_000,
         "weight": 1_000,
         "first": 4_000,
@@ -164,7 +165,7 @@ def test_the_sum_behind_a_runtime_is_printed_with_lenders_and_borrowers() -> Non
         "  first      4  requests 9, min 4, scaled down from 6",
         "  round 1  2.5  weight 1 of 2 in a rest of 5",
         "  runtime  6.5",
-        "  used 7, borrowed 500m, lent 0, owed 0",
+        "  entitled 6, used 7, borrowed 500m, lent 0, owed 0",
         "  lent by team-b 500m",
         "  borrowed by team-a 500m",
     ]

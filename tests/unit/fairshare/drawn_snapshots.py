@@ -14,6 +14,7 @@ from slackwater.model.tiers import Tier
 
 RESOURCES = ("cpu", "memory")
 LEAVES = ("a", "b", "p-c", "p-d")
+PARENTS = {"a": ROOT, "b": ROOT, "p-c": "p", "p-d": "q", "q": "p", "p": ROOT}
 NOW_S = 10_000.0
 
 Sums = dict[str, dict[str, int]]
@@ -21,24 +22,28 @@ Sums = dict[str, dict[str, int]]
 
 @st.composite
 def quota_trees(draw: st.DrawFn) -> list[Quota]:
-    """Leaves a and b below the root, c and d below p; mins fit into their parent's, and a max may exceed it."""
+    """Leaves a and b below the root, c below p, d below q below p; mins fit into the parent's, maxes may exceed it."""
     found = []
     for name in LEAVES:
         minimum = {key: draw(st.integers(0, 4)) for key in RESOURCES}
         found.append(
             Quota(
                 name=name,
-                parent="p" if name.startswith("p-") else ROOT,
+                parent=PARENTS[name],
                 minimum=minimum,
                 maximum={key: minimum[key] + draw(st.integers(2, 12)) for key in RESOURCES},
                 weight={key: draw(st.integers(0, 3)) for key in RESOURCES} if draw(st.booleans()) else {},
                 lends=draw(st.sampled_from([True, True, True, False])),
             )
         )
-    below = [quota for quota in found if quota.parent == "p"]
-    minimum = {key: sum(quota.minimum[key] for quota in below) for key in RESOURCES}
-    maximum = {key: minimum[key] + draw(st.integers(2, 12)) for key in RESOURCES}
-    return [*found, Quota("p", minimum=minimum, maximum=maximum, is_parent=True)]
+    for name in ("q", "p"):
+        below = [quota for quota in found if quota.parent == name]
+        more = draw(st.sampled_from([0, 0, 2]))
+        minimum = {key: sum(quota.minimum[key] for quota in below) + more for key in RESOURCES}
+        maximum = {key: minimum[key] + draw(st.integers(2, 12)) for key in RESOURCES}
+        lends = draw(st.sampled_from([True, True, False]))
+        found.append(Quota(name, PARENTS[name], minimum=minimum, maximum=maximum, is_parent=True, lends=lends))
+    return found
 
 
 @st.composite

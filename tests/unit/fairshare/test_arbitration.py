@@ -121,23 +121,18 @@ def test_nothing_that_fits_waits_unless_what_is_free_is_kept_for_others(snapshot
         assert kept_for, f"{place} fits"
 
 
-@given(snapshots(), st.integers(2, 9), st.sets(st.sampled_from(LEAVES), min_size=1))
-def test_what_waits_for_a_larger_pool_is_what_an_idle_one_is_too_small_for(
-    snapshot: QuotaSnapshot, total: int, keeping: set[str]
-) -> None:
-    """In a tree of one level, where what is kept does not depend on requests."""
-    one_level = [
-        replace(quota, parent=ROOT, is_parent=False, lends=quota.name not in keeping) for quota in snapshot.quotas
-    ]
-    whole = replace(snapshot, quotas=one_level, totals={"": dict.fromkeys(RESOURCES, total)})
-    queued = [claim for claim in snapshot.claims if claim.state is ClaimState.QUEUED]
-    refused = {each.claim for each in arbitrate(whole, NOW_S).refusals}
-    beyond = {each.claim for each in arbitrate(whole, NOW_S).places if each.reason is WaitReason.BEYOND_POOL}
-    for claim in queued:
-        alone = replace(claim, reclaims=0, reserved=False)
-        found = arbitrate(replace(whole, claims=[alone], evictions_allowed={}), NOW_S)
-        fits = claim.id not in refused and claim.id not in beyond
-        assert [each.claim for each in found.admissions] == ([claim.id] if fits else [])
+@given(snapshots())
+def test_what_waits_for_a_larger_pool_is_what_an_idle_one_is_too_small_for(snapshot: QuotaSnapshot) -> None:
+    """So no other claim waits for ever: it gets in once those that hold have ended."""
+    plan = arbitrate(snapshot, NOW_S)
+    never = {
+        *(each.claim for each in plan.refusals),
+        *(each.claim for each in plan.places if each.reason is WaitReason.BEYOND_POOL),
+    }
+    for claim in queued(snapshot.claims):
+        alone = replace(snapshot, claims=[replace(claim, reclaims=0, reserved=False)], evictions_allowed={})
+        found = arbitrate(alone, NOW_S)
+        assert [each.claim for each in found.admissions] == ([] if claim.id in never else [claim.id])
 
 
 @given(snapshots())
@@ -209,32 +204,65 @@ def test_no_victim_could_have_been_spared(snapshot: QuotaSnapshot) -> None:
         assert not enough or borrowed_more
 
 
-@given(snapshots())
-def test_a_lender_has_what_it_is_entitled_to_once_reclaims_are_done(snapshot: QuotaSnapshot) -> None:
-    """Without a budget, and with nothing that cannot be reclaimed, its queue has no head that its min covers."""
-    found = [replace(claim, non_preemptible=False, partial_minimum=None) for claim in snapshot.claims]
-    snapshot = replace(snapshot, claims=found, evictions_allowed={})
-    for _ in range(2 * len(found)):
-        plan = arbitrate(snapshot, NOW_S)
+def settled(snapshot: QuotaSnapshot, *, step_s: float) -> tuple[QuotaSnapshot, ArbitrationPlan]:
+    """Returns the snapshot and its plan once nothing changes any more; victims end at once, no other claim does."""
+    now_s = NOW_S
+    for _ in range(3 * len(snapshot.claims)):
+        plan = arbitrate(snapshot, now_s)
         left = [
-            end(claim, ClaimState.RECLAIMED, NOW_S) if claim.state is ClaimState.RECLAIMING else claim
-            for claim in applied(snapshot, plan)
+            end(claim, ClaimState.RECLAIMED, now_s) if claim.state is ClaimState.RECLAIMING else claim
+            for claim in applied(snapshot, plan, now_s)
         ]
-        if left == list(snapshot.claims):
-            break
-        snapshot = replace(snapshot, claims=left)
-    assert not plan.reclaims, "reclaims come to an end"
-    layout = TreeLayout(snapshot.quotas)
-    figures = accounts(layout, ClaimIndex(snapshot.claims), snapshot.totals[""])
-    heads = {place.quota: place for place in reversed(plan.places) if place.reason is not WaitReason.BEYOND_POOL}
-    for place in heads.values():
-        claim = next(claim for claim in snapshot.claims if claim.id == place.claim)
-        own = figures[claim.quota]
-        if not any(claim.request.values()):
-            continue
+        if left == list(snapshot.claims) and plan.over_since_s == snapshot.over_since_s:
+            return snapshot, plan
+        snapshot, now_s = replace(snapshot, claims=left, over_since_s=plan.over_since_s), now_s + step_s
+    raise AssertionError("reclaims come to an end")
+
+
+def first_waiting(snapshot: QuotaSnapshot, plan: ArbitrationPlan) -> list[QuotaClaim]:
+    """Returns the first claim of each queue that the pool is large enough for and that requests anything."""
+    heads = {place.quota: place.claim for place in reversed(plan.places) if place.reason is not WaitReason.BEYOND_POOL}
+    return [claim for claim in snapshot.claims if claim.id in heads.values() and any(claim.request.values())]
+
+
+def reclaimable(snapshot: QuotaSnapshot, **settings: float) -> QuotaSnapshot:
+    """Without a budget, and with nothing that cannot be reclaimed."""
+    return replace(
+        snapshot,
+        claims=[replace(claim, non_preemptible=False, partial_minimum=None) for claim in snapshot.claims],
+        evictions_allowed={},
+        settings=replace(snapshot.settings, drain_s=1e9, **settings),
+    )
+
+
+@given(snapshots())
+def test_a_lender_has_its_min_once_reclaims_are_done_whatever_the_delay(snapshot: QuotaSnapshot) -> None:
+    """The min as declared where the mins fit into the pool."""
+    least = {key: sum(quota.minimum[key] for quota in snapshot.quotas if quota.parent == ROOT) for key in RESOURCES}
+    total = {key: max(amount, snapshot.totals[""][key]) for key, amount in least.items()}
+    snapshot = replace(reclaimable(snapshot, reclaim_delay_s=1e9), totals={"": total})
+    snapshot, plan = settled(snapshot, step_s=0.0)
+    sums = used(snapshot.quotas, snapshot.claims)
+    minimum = {quota.name: quota.minimum for quota in snapshot.quotas}
+    for claim in first_waiting(snapshot, plan):
         assert any(
-            own.used.get(key, 0) + amount > own.entitled.get(key, 0) for key, amount in claim.request.items() if amount
-        ), f"{place} is within the min"
+            sums[claim.quota][key] + amount > minimum[claim.quota][key]
+            for key, amount in claim.request.items()
+            if amount
+        ), f"{claim} is within the min"
+
+
+@given(snapshots())
+def test_a_quota_has_its_runtime_once_reclaims_are_done(snapshot: QuotaSnapshot) -> None:
+    snapshot, plan = settled(reclaimable(snapshot), step_s=200.0)
+    beyond = {place.claim for place in plan.places if place.reason is WaitReason.BEYOND_POOL}
+    counted = ClaimIndex(claim for claim in snapshot.claims if claim.id not in beyond)
+    figures = accounts(TreeLayout(snapshot.quotas), counted, snapshot.totals[""])
+    for claim in first_waiting(snapshot, plan):
+        own = figures[claim.quota]
+        assert any(
+            own.used.get(key, 0) + amount > own.runtime.get(key, 0) for key, amount in claim.request.items() if amount
+        ), f"{claim} is within the runtime"
 
 
 @given(snapshots())

@@ -261,6 +261,37 @@ def test_what_exceeds_the_pool_beside_what_others_keep_waits_without_blocking_a_
     assert admitted(plan(keeps, [claim("a0", 10)])) == ["a0"], "it does not stand in its own way"
 
 
+NESTED = [
+    Quota("a", maximum={"cpu": 10}),
+    Quota("p", minimum={"cpu": 6}, maximum={"cpu": 10}, is_parent=True),
+    Quota("keeps", "p", minimum={"cpu": 4}, maximum={"cpu": 10}, lends=False),
+    Quota("lends", "p", minimum={"cpu": 2}, maximum={"cpu": 10}),
+]
+"""A min that is not lent, below a parent that lends; its sibling requests nothing."""
+
+
+def test_what_is_not_lent_below_a_parent_that_lends_is_kept_and_told() -> None:
+    found = plan(NESTED, [claim("a0", 7), claim("a1", 6, 1.0)], settings=STRICT)
+    assert admitted(found) == ["a1"], "it does not wait behind what never starts"
+    (place,) = found.places
+    assert (place.claim, place.reason) == ("a0", WaitReason.BEYOND_POOL)
+    assert place.excesses == [LimitExcess("root", QuotaLimit.TOTAL, "cpu", 4, 7, 10)]
+    claims = [running("a1", 6), replace(claim("k0", 4), quota="keeps")]
+    assert admitted(plan(NESTED, claims)) == ["k0"], "it was free all the time"
+
+
+def test_a_min_below_a_parent_that_has_lent_its_own_comes_back_without_a_delay() -> None:
+    lending = [replace(quota, lends=True) for quota in NESTED]
+    found = plan(lending, [running("a0", 4), running("a1", 4, 1.0), replace(claim("k0", 4), quota="keeps")])
+    assert [(each.victim, each.reason) for each in found.reclaims] == [("a1", ReclaimReason.LENDER_MIN)]
+
+
+def test_part_of_a_claim_may_use_what_its_quota_keeps() -> None:
+    keeps = [Quota("a", minimum={"cpu": 6}, maximum={"cpu": 10}, lends=False), Quota("b", maximum={"cpu": 10})]
+    found = plan(keeps, [running("b0", 4), claim("a0", 8, partial_minimum={"cpu": 1})])
+    assert [(each.claim, dict(each.amounts)) for each in found.admissions] == [("a0", {"cpu": 6})]
+
+
 def test_part_of_a_claim_is_admitted_only_where_it_asks_for_that() -> None:
     claims = [running("b0", 7), claim("a0", 6), claim("a1", 6, 1.0, partial_minimum={"cpu": 2})]
     found = plan(EQUALS, claims, settings=ArbitrationSettings(queue_policy=QueuePolicy.BEST_EFFORT_FIFO))

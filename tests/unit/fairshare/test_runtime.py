@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.fairshare.batched import arrays_of, matrix, runtimes
+from slackwater.fairshare.batched import entitlements as batched_entitlements
 from slackwater.fairshare.level_share import Sharer, share, split
-from slackwater.fairshare.tree import ROOT, Quota, children_of, ledger
+from slackwater.fairshare.tree import ROOT, Quota, children_of, entitlements, ledger
 
 sharers = st.lists(
     st.builds(
@@ -97,12 +98,15 @@ def test_the_batched_form_equals_the_readable_one(quotas: list[Quota], total: di
     found, tree = ledger(quotas, total), arrays_of(quotas)
     by_name = {quota.name: quota for quota in quotas}
     own = matrix([by_name[name].own_request for name in tree.names], tree.resources)
-    figures = runtimes(tree, own, np.array([total.get(key, 0) for key in tree.resources], np.int64))
+    of_total = np.array([total.get(key, 0) for key in tree.resources], np.int64)
+    figures, entitled = runtimes(tree, own, of_total), batched_entitlements(tree, of_total)
+    kept = entitlements(quotas, total)
     for row, name in enumerate(tree.names):
         parent = by_name[name].parent
         for column, resource in enumerate(tree.resources):
             assert figures.request[row, column] == found.demand[name].request.get(resource, 0)
             assert figures.limited[row, column] == found.demand[name].limited.get(resource, 0)
+            assert entitled[row, column] == kept[name].get(resource, 0)
             assert figures.runtime[row, column] == found.runtime[name].get(resource, 0)
             assert figures.minimum[row, column] == found.levels[parent].minimum[name].get(resource, 0)
 

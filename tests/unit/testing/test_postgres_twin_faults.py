@@ -7,7 +7,8 @@ import importlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 import pytest
 from sqlalchemy import text
@@ -19,6 +20,8 @@ from slackwater.store.engine import PostgresDatabase
 from slackwater.store.migrations import Schema
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.postgres_twin.database import twin_database
+from slackwater.testing.postgres_twin.driver import Connection
+from slackwater.testing.postgres_twin.engine import TwinPool
 from slackwater.testing.postgres_twin.migrated import migrated
 from slackwater.testing.postgres_twin.server import Server
 from slackwater.testing.reports import described, pod_usage, report
@@ -157,6 +160,21 @@ async def test_a_pool_that_stays_used_up_is_an_outage(place: Place) -> None:
         place.server.most_sessions = 6
         with pytest.raises(Unavailable):
             await stored(place.process("two"))
+
+
+async def test_a_wait_for_a_session_that_is_cancelled_as_one_comes_back_leaves_it_to_the_next() -> None:
+    async def dial() -> Connection:
+        return cast(Connection, SimpleNamespace(is_closed=lambda: False))
+
+    pool = TwinPool(dial, FakeClock(), size=1, seconds=10.0)
+    used = await pool.acquire()
+    stopped, next_one = asyncio.create_task(pool.acquire()), asyncio.create_task(pool.acquire())
+    await asyncio.sleep(0)
+    pool.release(used)
+    stopped.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopped
+    assert await next_one is used
 
 
 async def test_a_server_that_is_away_comes_back_with_what_was_committed(place: Place) -> None:

@@ -131,7 +131,7 @@ QUOTAS = (
         "a claim that is not preemptible is asked to end like others",
         (Edit("fairshare.victims:in_reclaim_order", "if not claim.non_preemptible and", "if"),),
         (NEEDED,),
-        seed=15,
+        seed=3,
     ),
     _mutant(
         "quotas in force are not followed",

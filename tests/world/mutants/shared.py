@@ -78,7 +78,7 @@ SHARED = (
     Mutant(
         "message id left out",
         "messages have no id, so that the broker stores a repeated one again",
-        (Edit("bus.codec.cloudevents:encode", "        MESSAGE_ID: _escape(event.id),\n", ""),),
+        (Edit("bus.codec.cloudevents:encode", "        MESSAGE_ID: identifier,\n", ""),),
         (PUBLISHED, FACTS),
         faults=("cut answers|lossy link|disconnect|slow link",),
         seed="answers-of-the-broker-lost.json",

@@ -46,15 +46,16 @@ def encode(event: Event[Any] | Written) -> Message:
     """Returns an event as a message. `Nats-Msg-Id` is the event id, so the broker drops repeats."""
     if isinstance(event, Event):
         event = written(event)
+    identifier = _escape(event.id)
     headers = {
         "ce-specversion": SPEC_VERSION,
-        "ce-id": _escape(event.id),
+        "ce-id": identifier,
         "ce-type": f"{TYPE_PREFIX}{event.type}",
         "ce-source": _escape(event.source),
         "ce-subject": _escape(subject_key(event.subject)),
         "ce-time": event.time,
         "content-type": CONTENT_TYPE,
-        MESSAGE_ID: _escape(event.id),
+        MESSAGE_ID: identifier,
     }
     if event.causedby is not None:
         headers["ce-causedby"] = _escape(event.causedby)
@@ -118,6 +119,8 @@ def subject_key(subject: str) -> str:
 
 
 def _escape(text: str) -> str:
+    if _UNSAFE.search(text) is None:
+        return text
     return _UNSAFE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
 
 

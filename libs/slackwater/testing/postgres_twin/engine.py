@@ -88,9 +88,14 @@ class TwinPool(QueuePool):
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         try:
-            await asyncio.wait_for(waiting, self._seconds)
+            async with asyncio.timeout(self._seconds):  # wait_for swallows a cancellation that meets the answer
+                await waiting
         except TimeoutError as error:
             raise PoolTimeout(f"QueuePool limit of size {self._size} reached, connection timed out") from error
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled():
+                self._wake_next()
+            raise
         finally:
             if waiting in self._waiting:
                 self._waiting.remove(waiting)
@@ -102,6 +107,9 @@ class TwinPool(QueuePool):
 
     def _leave(self) -> None:
         self._in_use -= 1
+        self._wake_next()
+
+    def _wake_next(self) -> None:
         while self._waiting:
             waiting = self._waiting.popleft()
             if not waiting.done():

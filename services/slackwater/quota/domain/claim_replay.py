@@ -11,13 +11,13 @@ from slackwater.fairshare.arbitration import arbitrate
 from slackwater.fairshare.arbitration_plan import ArbitrationSettings, QuotaSnapshot
 from slackwater.fairshare.claims import ClaimRun, ClaimState, QuotaClaim, ReclaimOrder, ReclaimReason, RunFinding
 from slackwater.fairshare.queue_order import QueuePolicy
-from slackwater.fairshare.tree import Quota
+from slackwater.fairshare.tree import ROOT, Quota
 from slackwater.fairshare.tree_layout import TreeLayout
 from slackwater.model.tiers import Tier
 from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
 from slackwater.quota.domain.tree_ledger import uses
 
-FUNCTION: Final = f"{__name__}:replay_decision"
+FUNCTION: Final = f"{__name__}:replay_outcome"
 
 
 _RECLAIMED: Final = frozenset(reason for reason in Reason if reason.value.startswith("claim_reclaimed_"))
@@ -28,7 +28,7 @@ class OutdatedRule(LookupError):
 
 
 def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[str, Any]:
-    """Returns the arguments of `replay_decision`."""
+    """Returns the arguments of `replay_outcome`."""
     document = asdict(snapshot)
     for quota in document["quotas"]:
         del quota["own_request"], quota["own_used"]
@@ -39,28 +39,46 @@ def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[
     return {"snapshot": document, "now_s": now_s, "claim": claim}
 
 
-def replay_decision(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
+def replay_outcome(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
     """Decide again; returns the result of the record. Raises LookupError where the claim is not decided about."""
     return decided_again(snapshot_of(snapshot), now_s, claim).result
+
+
+def replay_decision(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
+    """As `replay_outcome`, for records that are older than decision 0145 and name this function. Raises OutdatedRule
+    where a quota below another has a min, or a claim may be admitted in part and a quota does not lend."""
+    read = snapshot_of(snapshot)
+    nested = any(quota.parent != ROOT and any(quota.minimum.values()) for quota in read.quotas)
+    partial = any(each.partial_minimum is not None for each in read.claims)
+    if nested or (partial and _keeps(read)):
+        raise OutdatedRule(
+            f"claim {claim}: the record has mins that were scaled down with what their parent's children request, the"
+            " rule of today into what the parent is entitled to (decision 0145)"
+        )
+    return replay_outcome(snapshot, now_s, claim)
 
 
 def replay_claim(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
     """As `replay_decision`, for records that are older than decision 0132 and name this function. Raises OutdatedRule
     for a claim that the whole pool is too small for: its sum had what was used, and has what others do not lend; and
     for a claim that was asked to end while a quota does not lend: what was needed did not count that."""
-    read = snapshot_of(snapshot)
-    decision = decided_again(read, now_s, claim)
-    if decision.reason in _RECLAIMED and any(not quota.lends and quota.minimum for quota in read.quotas):
+    result, read = replay_decision(snapshot, now_s, claim), snapshot_of(snapshot)
+    reason = decided_again(read, now_s, claim).reason
+    if reason in _RECLAIMED and _keeps(read):
         raise OutdatedRule(
             f"claim {claim} had to end: the record has what was needed without what other quotas do not lend, the rule"
             " of today has it with that (decision 0132)"
         )
-    if decision.reason is Reason.CLAIM_QUEUED_BEYOND_POOL:
+    if reason is Reason.CLAIM_QUEUED_BEYOND_POOL:
         raise OutdatedRule(
             f"claim {claim} waits for a larger pool: the record subtracts what was used then, the rule of today what"
             " other quotas do not lend (decision 0132)"
         )
-    return decision.result
+    return result
+
+
+def _keeps(snapshot: QuotaSnapshot) -> bool:
+    return any(not quota.lends and quota.minimum for quota in snapshot.quotas)
 
 
 def decided_again(snapshot: QuotaSnapshot, now_s: float, claim: str) -> ClaimDecision:
@@ -74,7 +92,7 @@ def decided_again(snapshot: QuotaSnapshot, now_s: float, claim: str) -> ClaimDec
             for resource, amount in amounts.items():
                 found[resource] = found.get(resource, 0) + amount
     tree = snapshot.quotas[0].tree if snapshot.quotas else ""
-    runtime, _ = TreeLayout(snapshot.quotas).shares(requested, snapshot.totals.get(tree, {}))
+    runtime = TreeLayout(snapshot.quotas).runtimes(requested, snapshot.totals.get(tree, {}))
     for decision in decisions_of(arbitrate(snapshot, now_s), runtime, uses(quotas, own), {claim}):
         if decision.claim == claim:
             return decision

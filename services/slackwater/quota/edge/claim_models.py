@@ -136,9 +136,7 @@ class ClaimView(BaseModel):
     def of(cls, standing: ClaimStanding) -> ClaimView:
         kept, place = standing.kept, standing.place
         claim, because = kept.claim, kept.because
-        reason, message = ("", "") if because is None else (because.reason, because.message)
-        if place is not None:
-            reason, message = f"claim_queued_{place.reason.value}", standing.wait
+        reason, message = reason_and_message(standing)
         return cls(
             id=claim.id,
             quota=claim.quota,
@@ -193,6 +191,14 @@ class ReclaimableView(BaseModel):
             workload=claim.workload,
             reclaim=_reclaim(claim),
         )
+
+
+def reason_and_message(standing: ClaimStanding) -> tuple[str, str]:
+    """Returns those of the last decision about a claim; while it waits, those of now."""
+    because = standing.kept.because
+    if standing.place is not None:
+        return f"claim_queued_{standing.place.reason.value}", standing.wait
+    return ("", "") if because is None else (because.reason, because.message)
 
 
 def _moment(seconds: float | None) -> datetime | None:

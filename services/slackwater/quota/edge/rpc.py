@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from slackwater.fairshare.claims import ENDED, QuotaClaim
 from slackwater.model.errors import InvalidInput, SlackwaterError
 from slackwater.model.tiers import Tier
-from slackwater.quota.edge.claim_models import ClaimView, WantedClaim
+from slackwater.quota.edge.claim_models import WantedClaim, reason_and_message
 from slackwater.quota.usecases.manage_claims import ManageClaims
 from slackwater.quota.usecases.tree_view import ClaimStanding
 from slackwater.runtime.roles import Role
@@ -154,19 +154,20 @@ def _name(text: str, field: str = "quota") -> str:
 
 
 def _message(standing: ClaimStanding) -> messages.Claim:
-    view, claim = ClaimView.of(standing), standing.kept.claim
+    claim, place, because = standing.kept.claim, standing.place, standing.kept.because
+    reason, text = reason_and_message(standing)
     message = messages.Claim(
-        id=view.id,
-        quota=view.quota,
+        id=claim.id,
+        quota=claim.quota,
         tier=_TIER_OF.get(claim.tier, quantity_pb2.TIER_UNSPECIFIED),
         state=f"CLAIM_STATE_{claim.state.name}",
-        request=view.request,
-        admitted=view.admitted,
-        position=view.position or 0,
-        queue_length=view.queue_length or 0,
-        reason=view.reason,
-        message=view.message,
-        decision_id=view.decision_id,
+        request=claim.request,
+        admitted=claim.admitted,
+        position=0 if place is None else place.position,
+        queue_length=0 if place is None else place.length,
+        reason=reason,
+        message=text,
+        decision_id="" if because is None else because.decision,
     )
     if claim.reclaim is not None:
         message.deadline.FromDatetime(datetime.fromtimestamp(claim.reclaim.deadline_s, UTC))

@@ -130,6 +130,7 @@ class DimensionView(BaseModel):
     min: int
     scaled_min: int = Field(description="Lower than min where the mins of the level do not fit into the total.")
     guaranteed: int
+    entitled: int = Field(description="Whatever others request; scaled down only where the pool is too small.")
     request: int
     weight: int
     first: int = Field(description="Before weights count.")
@@ -187,6 +188,7 @@ class QuotaWhy(BaseModel):
                     min=0,
                     scaled_min=0,
                     guaranteed=0,
+                    entitled=amount,
                     request=amount,
                     weight=0,
                     first=amount,
@@ -256,6 +258,7 @@ def _dimensions(view: TreeView, quota: Quota) -> Iterator[DimensionView]:
             min=quota.minimum.get(resource, 0),
             scaled_min=level.minimum[quota.name].get(resource, 0),
             guaranteed=quota.guaranteed.get(resource, 0),
+            entitled=figures.entitled.get(resource, 0),
             request=view.ledger.demand[quota.name].limited.get(resource, 0),
             weight=quota.shared_weight.get(resource, 0),
             first=sharing.first[quota.name],

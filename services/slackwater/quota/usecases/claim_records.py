@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -34,30 +34,44 @@ def place_of(tree: str) -> str:
     return f"quota:{tree_key(tree)}"
 
 
-def claim_record(
-    decision: ClaimDecision, snapshot: QuotaSnapshot, tree: str, generation: int, now: datetime
-) -> DecisionRecord:
-    """Returns the record of one decision, taken on `generation` of the tree."""
+def claim_records(
+    decisions: Iterable[ClaimDecision], snapshot: QuotaSnapshot, tree: str, generation: int, now: datetime
+) -> Mapping[str, DecisionRecord]:
+    """Returns the records of the decisions taken on `generation` of the tree, by claim. What they share is made once:
+    it is half of what a record costs."""
     small = len(snapshot.claims) + len(snapshot.quotas) <= MOST_REPLAYED
-    arguments = replay_arguments(snapshot, now.timestamp(), decision.claim) if small else {}
-    return DecisionRecord(
-        id=str(uuid.uuid5(_IDS, f"{tree}|{generation}|{decision.claim}|{decision.reason.value}")),
-        kind=DecisionKind.CLAIM,
-        node=place_of(tree),
-        subject=decision.claim,
-        service=SERVICE,
-        rule=RULE,
-        reason=decision.reason,
-        decided_at=now,
-        trigger_event_id=None,
-        inputs=tuple(_inputs(decision, snapshot, tree, now)),
-        terms=tuple(Term(name=term.name, value=term.value, note=term.note) for term in decision.terms),
-        result=decision.result,
-        unit=decision.unit,
-        remaining_because=decision.message,
-        replay=Replay(function=FUNCTION, arguments=arguments),
-        compact=not small,
-    )
+    shared, by_quota = _totals(snapshot, tree, now), dict[str, Input]()
+    unreplayed, place = Replay(function=FUNCTION, arguments={}), place_of(tree)
+    found: dict[str, DecisionRecord] = {}
+    for decision in decisions:
+        name = decision.quota
+        source = f"elasticquota/{name}"
+        if name not in by_quota:
+            by_quota[name] = Input(name="quota", value=name, unit="", source=source)
+        figures = [Input(name=key, value=value, unit="", source=source) for key, value in decision.others.items()]
+        replay = unreplayed
+        if small:
+            arguments = replay_arguments(snapshot, now.timestamp(), decision.claim)
+            replay = Replay(function=FUNCTION, arguments=arguments)
+        found[decision.claim] = DecisionRecord(
+            id=str(uuid.uuid5(_IDS, f"{tree}|{generation}|{decision.claim}|{decision.reason.value}")),
+            kind=DecisionKind.CLAIM,
+            node=place,
+            subject=decision.claim,
+            service=SERVICE,
+            rule=RULE,
+            reason=decision.reason,
+            decided_at=now,
+            trigger_event_id=None,
+            inputs=(by_quota[name], *figures, *shared),
+            terms=tuple(Term(name=term.name, value=term.value, note=term.note) for term in decision.terms),
+            result=decision.result,
+            unit=decision.unit,
+            remaining_because=decision.message,
+            replay=replay,
+            compact=not small,
+        )
+    return found
 
 
 def finding_record(
@@ -119,9 +133,7 @@ def claim_event(kept: KeptClaim, now: datetime) -> ClaimChanged:
     )
 
 
-def _inputs(decision: ClaimDecision, snapshot: QuotaSnapshot, tree: str, now: datetime) -> Sequence[Input]:
-    quota = f"elasticquota/{decision.quota}"
-    figures = [Input(name=name, value=value, unit="", source=quota) for name, value in decision.others.items()]
+def _totals(snapshot: QuotaSnapshot, tree: str, now: datetime) -> Sequence[Input]:
     totals = [
         Input(name=f"total {resource}", value=amount, unit="", source=f"tree {tree_key(tree)}", observed_at=now)
         for resource, amount in sorted(snapshot.totals.get(tree, {}).items())
@@ -130,4 +142,4 @@ def _inputs(decision: ClaimDecision, snapshot: QuotaSnapshot, tree: str, now: da
         Input(name=f"reserved {resource}", value=amount, unit="", source="reservations", observed_at=now)
         for resource, amount in sorted(snapshot.reserved.get(tree, {}).items())
     ]
-    return [Input(name="quota", value=decision.quota, unit="", source=quota), *figures, *totals]
+    return totals

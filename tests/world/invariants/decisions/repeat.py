@@ -22,7 +22,7 @@ from slackwater.offers.strategy import strategy_from_json
 from slackwater.prediction.domain.prediction_record import Reasons, explain
 from slackwater.quota.domain import claim_replay, finding_replay
 from slackwater.quota.domain.ledger_records import DEFAULT_TREE
-from slackwater.quota.usecases.claim_records import claim_record, finding_record, place_of
+from slackwater.quota.usecases.claim_records import claim_records, finding_record, place_of
 from slackwater.waterline import cycle_replay, decision_record
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.decision_inputs import DecisionContext
@@ -132,7 +132,7 @@ def _of_claim(record: DecisionRecord, _: Any) -> tuple[Any, Any]:
     snapshot = claim_replay.snapshot_of(given["snapshot"])
     decision = claim_replay.decided_again(snapshot, given["now_s"], given["claim"])
     tree = snapshot.quotas[0].tree if snapshot.quotas else ""
-    made = claim_record(decision, snapshot, tree, 0, record.decided_at)
+    made = claim_records([decision], snapshot, tree, 0, record.decided_at)[decision.claim]
     return _told(record), {**_told(made), "id": record.id}
 
 

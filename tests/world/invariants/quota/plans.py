@@ -23,7 +23,7 @@ from tests.world.world import World
 from slackwater.fairshare.arbitration_plan import QuotaSnapshot
 from slackwater.fairshare.claims import HOLDING, ClaimState, QuotaClaim
 from slackwater.fairshare.queue_order import QueuePolicy
-from slackwater.fairshare.tree import ROOT, added
+from slackwater.fairshare.tree import ROOT, Quota, added
 from slackwater.fairshare.waiting_queue import shape_of
 from slackwater.quota.settings import QuotaSettings
 
@@ -213,11 +213,20 @@ class QueueOrderIsKept(OfQuota):
 
 
 def _kept_by_others(snapshot: QuotaSnapshot, quota: str) -> Mapping[str, int]:
-    """The mins that quotas below the root do not lend, but that of the claim's own path: it may be that the pool has no
+    """The mins that quotas of any level do not lend, but those of the claim's own path: it may be that the pool has no
     room beside them, and a claim that waits for a larger pool blocks none."""
     own = path_of({each.name: each.parent for each in snapshot.quotas}, quota)
-    keeping = [each for each in snapshot.quotas if each.parent == ROOT and not each.lends and each.name not in own]
-    return added(*(each.minimum for each in keeping))
+
+    def below(parent: str) -> Mapping[str, int]:
+        return added(*(of(each) for each in snapshot.quotas if each.parent == parent))
+
+    def of(each: Quota) -> Mapping[str, int]:
+        found = below(each.name)
+        if each.lends or each.name in own:
+            return found
+        return {key: max(found.get(key, 0), each.minimum.get(key, 0)) for key in {*found, *each.minimum}}
+
+    return below(ROOT)
 
 
 class ReclaimsTakeWhatIsNeeded(OfQuota):
