@@ -1,0 +1,322 @@
+"""Area `quota.manager` of koord_quota_sched.json: steps on the peer's quota manager, and its figures after them.
+
+Here nothing is kept by deltas: quotas are documents, pods are claims, and every figure is computed of what is there.
+Claims on quotas that may have children are counted as they stand; that none are admitted is `quota.webhook` there and
+the arbitration's part here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from koord_quota_pools import UNNAMED_POOL, view_of
+from verdicts import Adaptor, Case, Verdict, differ
+
+from slackwater.fairshare.arbitration_plan import RefusalReason
+from slackwater.fairshare.claim_index import ClaimIndex
+from slackwater.fairshare.claim_intake import refusal_of
+from slackwater.fairshare.claims import ClaimState, QuotaClaim, admit
+from slackwater.fairshare.debts import QuotaAccounts, accounts
+from slackwater.fairshare.documents import default_document, quota_of
+from slackwater.fairshare.tree import ROOT, Amounts, Quota, QuotaLedger, added, children_of, demand_of, ledger
+from slackwater.fairshare.tree_layout import TreeLayout
+from slackwater.fairshare.tree_state import TreeState
+from slackwater.fairshare.validation import SYSTEM
+from slackwater.koordinator import quota_objects
+from slackwater.model.tiers import Tier
+from slackwater.quota.domain.claim_requests import Release
+from slackwater.quota.domain.pool_totals import TreeTotals, totals_of
+from slackwater.resources.names import CLUSTER
+
+_NAMES: Final = {**quota_objects.BUILT_IN, quota_objects.SYSTEM: SYSTEM}
+_GUARANTEE: Final = "ElasticQuotaGuaranteeUsage"
+_IGNORE: Final = "ElasticQuotaIgnoreTerminatingPod"
+_IGNORE_AT_ONCE: Final = "ElasticQuotaImmediateIgnoreTerminatingPod"
+_NODES: Final = ("cpu", "memory")
+"""What nodes are described with; other resources of the peer's cluster are given as they are."""
+_BEYOND_ALL: Final = 2**62
+_NO_FIGURE: Final = {
+    "guaranteed": "quota-guaranteed-by-declaration",
+    "allocated": "quota-guaranteed-by-declaration",
+    "np_request": "quota-non-preemptible-use",
+    "self_np_request": "quota-non-preemptible-use",
+}
+"""Fields that have no counterpart, and the difference that says so."""
+
+
+@dataclass
+class _Sums:
+    """What deltas of one quota add up to."""
+
+    request: Amounts = field(default_factory=dict)
+    used: Amounts = field(default_factory=dict)
+    non_preemptible_used: Amounts = field(default_factory=dict)
+
+    def claims(self, quota: str) -> Iterator[QuotaClaim]:
+        """Claims with these sums."""
+        bound = self.non_preemptible_used
+        free = {key: amount - bound.get(key, 0) for key, amount in self.used.items()}
+        rest = {key: max(amount - self.used.get(key, 0), 0) for key, amount in self.request.items()}
+        for name, amounts, fixed in (("free", free, False), ("bound", bound, True)):
+            yield admit(_claim(f"{quota}/{name}", quota, amounts, fixed), amounts, 0.0)
+        yield _claim(f"{quota}/queued", quota, rest, False)
+
+
+@dataclass
+class _Cluster:
+    """Quotas, claims and totals after some steps."""
+
+    scales: bool
+    gates: frozenset[str]
+    quotas: dict[str, Quota] = field(default_factory=lambda: {CLUSTER: quota_of(default_document(CLUSTER)).quota})
+    index: ClaimIndex = field(default_factory=ClaimIndex)
+    sums: dict[str, _Sums] = field(default_factory=dict)
+    pods: dict[str, str] = field(default_factory=dict)
+    """The claim of each pod."""
+    ending: dict[str, str] = field(default_factory=dict)
+    """Claims whose pods the peer counts no more, by quota."""
+    system: Amounts = field(default_factory=dict)
+    nodes: Amounts = field(default_factory=dict)
+
+    def apply(self, step: Mapping[str, Any]) -> None:
+        match step["op"]:
+            case "total_delta":
+                self.nodes = added(self.nodes, step["res"])
+            case "quota":
+                self._declare(step)
+            case "delete_quota":
+                del self.quotas[_name(step["name"])]
+            case "request_delta" | "used_delta":
+                self._add(step)
+            case "pod_add" | "pod_update" | "pod_reserve":
+                self._see(step)
+            case "pod_delete":
+                self._release(step["pod"])
+            case other:
+                raise ValueError(f"there is no step {other}")
+
+    def _declare(self, step: Mapping[str, Any]) -> None:
+        name = _name(step["name"])
+        self.quotas[name] = Quota(
+            name=name,
+            parent=_name(step["parent"]),
+            minimum=step["min"],
+            maximum=step["max"],
+            weight=step["weight"],
+            lends=step["lend"] and _GUARANTEE not in self.gates,
+            scales=self.scales,
+            is_parent=step["is_parent"],
+        )
+
+    def _add(self, step: Mapping[str, Any]) -> None:
+        quota = _name(step["quota"])
+        if quota == SYSTEM:
+            self.system = added(self.system, step["res"])
+            return
+        sums = self.sums.setdefault(quota, _Sums())
+        if step["op"] == "request_delta":
+            sums.request = added(sums.request, step["res"])
+        else:
+            sums.used = added(sums.used, step["res"])
+            sums.non_preemptible_used = added(sums.non_preemptible_used, step.get("non_preemptible") or {})
+        for claim in sums.claims(quota):
+            self.index.put(claim)
+
+    def _see(self, step: Mapping[str, Any]) -> None:
+        """A pod is a claim, admitted once it has a node; one that changes its quota is released, and claims anew."""
+        pod, quota = step["pod"], _name(step["quota"])
+        claim = _claim(f"{quota}/pod-{pod}", quota, step["request"], step.get("non_preemptible", False))
+        if self.pods.get(pod) not in (None, claim.id):
+            self._release(pod)
+        refusal = refusal_of(TreeLayout(list(self.quotas.values())), claim, None)
+        if refusal is not None and refusal.reason is RefusalReason.UNKNOWN_QUOTA:
+            return
+        is_assigned = bool(step.get("node")) or step["op"] == "pod_reserve"
+        self.index.put(admit(claim, claim.request, 0.0) if is_assigned else claim)
+        self.pods[pod] = claim.id
+        if self._is_ignored(step):
+            self.ending[claim.id] = quota
+
+    def _is_ignored(self, step: Mapping[str, Any]) -> bool:
+        deleted = step.get("deleted_seconds_ago")
+        if deleted is None:
+            return False
+        is_over = _IGNORE in self.gates and deleted > step.get("grace_seconds", 0)
+        return is_over or _IGNORE_AT_ONCE in self.gates
+
+    def _release(self, pod: str) -> None:
+        claim = self.index.by_id.get(self.pods.pop(pod, ""))
+        if claim is not None:
+            released = Release(claim.id, claim.quota).applied(claim, 0.0)
+            assert released is not None
+            self.index.put(released)
+            self.ending.pop(claim.id, None)
+
+    def totals(self, system: Amounts) -> TreeTotals:
+        view = view_of([self.nodes], [UNNAMED_POOL])
+        return totals_of(view, [], {"node-0": system})[""]
+
+
+class _Figures:
+    """What the product says of the cluster now, the same figure from each place that has it."""
+
+    def __init__(self, cluster: _Cluster) -> None:
+        self.cluster = cluster
+        index = cluster.index
+        totals = cluster.totals(cluster.system).total
+        self.total = {**{key: amount for key, amount in cluster.nodes.items() if key not in _NODES}, **totals}
+        self.layout = TreeLayout(list(cluster.quotas.values()))
+        own = [
+            replace(
+                quota, own_request=index.requested.get(quota.name, {}), own_used=index.used.get(quota.name, {})
+            )
+            for quota in cluster.quotas.values()
+        ]
+        self.ledger: QuotaLedger = ledger(own, self.total)
+        self.state = TreeState(self.layout, index, self.total)
+        self.accounts: Mapping[str, QuotaAccounts] = accounts(self.layout, index, self.total)
+        tops = [self.ledger.demand[child.name] for child in children_of(own).get(ROOT, ())]
+        self.root = demand_of(Quota(ROOT), tops)
+
+    def disagreements(self) -> Iterator[str]:
+        """Where the plain ledger, the arbitration's state and the accounts that users see are not the same."""
+        for name, demand in self.ledger.demand.items():
+            account, runtime = self.accounts[name], self.ledger.runtime[name]
+            for what, one, other in (
+                ("runtime", runtime, self.state.runtime[name]),
+                ("runtime", runtime, account.runtime),
+                ("requested", demand.limited, account.requested),
+                ("used", demand.used, account.used),
+                ("used", demand.used, self.state.used.get(name, {})),
+            ):
+                if _positive(one) != _positive(other):
+                    yield f"{what} of {name} is {one} and {other}"
+
+    def of(self, quota: str, name: str) -> Any:
+        """One field of the peer's; KeyError for a quota that is not there."""
+        if quota == SYSTEM:
+            return {"used": self.system_used, "request": self.system_used}[name]
+        if quota == ROOT:
+            return {"request": self.root.request, "child_request": self.root.child_request, "used": self.root.used}[name]
+        index, declared, demand = self.cluster.index, self.cluster.quotas[quota], self.ledger.demand[quota]
+        match name:
+            case "request" | "child_request" | "used":
+                return getattr(demand, name)
+            case "limited_request":
+                return demand.limited
+            case "self_request":
+                return index.requested.get(quota, {})
+            case "self_used":
+                return index.used.get(quota, {})
+            case "self_np_used":
+                return index.non_preemptible_used.get(quota, {})
+            case "np_used":
+                return self._bound(quota)
+            case "runtime":
+                return self.ledger.runtime[quota]
+            case "auto_scale_min":
+                return self.ledger.levels[declared.parent].minimum[quota]
+            case "min" | "max":
+                return declared.minimum if name == "min" else declared.maximum
+            case "weight":
+                return declared.shared_weight
+            case "parent" | "is_parent":
+                return getattr(declared, name)
+            case "pods":
+                return len([claim for claim in self.cluster.pods.values() if index.by_id[claim].quota == quota])
+            case _:
+                raise KeyError(name)
+
+    @property
+    def system_used(self) -> Amounts:
+        return self.cluster.totals(self.cluster.system).system
+
+    def _bound(self, quota: str) -> Amounts:
+        """What a claim that is not preemptible would be told is used of the quota's min."""
+        probe = _claim("probe", quota, dict.fromkeys(self.cluster.quotas[quota].maximum, _BEYOND_ALL), True)
+        found = self.state.min_excesses(probe, probe.request)
+        return {excess.resource: excess.used for excess in found if excess.quota == quota}
+
+
+def manager(case: Case) -> Verdict:
+    """Every figure that is asked for; the differences on purpose are named where a figure shows them, and no others."""
+    given = case["given"]
+    cluster = _Cluster(given["scale_min"], frozenset(given.get("gates", ())))
+    wrong: list[str] = []
+    anchors: set[str] = set()
+    for number, step in enumerate(case["steps"]):
+        if step["op"] not in ("expect", "refresh"):
+            cluster.apply(step)
+            continue
+        figures = _Figures(cluster)
+        wrong += [f"step {number}: {said}" for said in figures.disagreements()]
+        for name, got, want in _asked(figures, step):
+            if name in _NO_FIGURE:
+                anchors.add(_NO_FIGURE[name])
+            elif not _same(got, want):
+                anchor = _difference(figures, _name(step["quota"] or ""), name, got, want)
+                anchors |= {anchor} if anchor else set()
+                wrong += [] if anchor else [f"step {number}: {name} of {step['quota']} is {got}, want {want}"]
+    if wrong:
+        return Verdict("FAIL", "; ".join(wrong))
+    return differ(*sorted(anchors)) if anchors else Verdict("pass")
+
+
+def _asked(figures: _Figures, step: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yields (field, ours, wanted)."""
+    if step["op"] == "refresh":
+        if "expect" in step:
+            yield "runtime", figures.ledger.runtime.get(_name(step["quota"])), step["expect"]
+        return
+    cluster = figures.cluster
+    for name, want in step["fields"].items():
+        if step["quota"] is None:
+            system: Amounts = {} if name == "total" else cluster.system
+            yield name, {key: cluster.totals(system).total[key] for key in _NODES}, want
+        elif name in _NO_FIGURE:
+            yield name, None, want
+        else:
+            yield name, figures.of(_name(step["quota"]), name), _name(want) if name == "parent" else want
+
+
+def _difference(figures: _Figures, quota: str, name: str, got: Any, want: Any) -> str | None:
+    """The anchor of the difference on purpose that explains the figure exactly; None if none does."""
+    default = figures.ledger.demand[CLUSTER].used
+    if name == "total_except_system_default" and _same(got, added(want, default)):
+        return "quota-default-in-the-tree"
+    if quota == CLUSTER and name == "runtime" and want == figures.cluster.quotas[CLUSTER].maximum:
+        return "quota-default-in-the-tree"
+    if quota == ROOT and name == "request" and _same(added(got, figures.system_used), want):
+        return "quota-default-in-the-tree"
+    index = figures.cluster.index
+    ended = [index.by_id[claim] for claim, of in figures.cluster.ending.items() if of == quota]
+    counted = [claim.holds if name.endswith("used") else claim.wants for claim in ended]
+    if ended and _same(got, added(want, *counted)):
+        return "quota-used-until-the-end"
+    return None
+
+
+def _claim(name: str, quota: str, request: Amounts, non_preemptible: bool) -> QuotaClaim:
+    return QuotaClaim(
+        name, quota, Tier.PROD, dict(request), 0.0, non_preemptible=non_preemptible, state=ClaimState.QUEUED
+    )
+
+
+def _name(peers: str) -> str:
+    return _NAMES.get(peers, peers)
+
+
+def _same(got: Any, want: Any) -> bool:
+    """An amount that is absent is one of 0."""
+    if isinstance(got, Mapping) and isinstance(want, Mapping):
+        return _positive(got) == _positive(want)
+    return type(got) is type(want) and got == want
+
+
+def _positive(amounts: Amounts) -> dict[str, int]:
+    return {key: amount for key, amount in amounts.items() if amount}
+
+
+ADAPTORS: Mapping[str, Adaptor] = {"quota.manager": manager}
