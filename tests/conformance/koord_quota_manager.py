@@ -23,7 +23,7 @@ from slackwater.fairshare.documents import default_document, quota_of
 from slackwater.fairshare.tree import ROOT, Amounts, Quota, QuotaLedger, added, children_of, demand_of, ledger
 from slackwater.fairshare.tree_layout import TreeLayout
 from slackwater.fairshare.tree_state import TreeState
-from slackwater.fairshare.validation import SYSTEM
+from slackwater.fairshare.validation import SYSTEM, QuotaRule, refusals
 from slackwater.koordinator import quota_objects
 from slackwater.model.tiers import Tier
 from slackwater.quota.domain.claim_requests import Release
@@ -77,8 +77,9 @@ class _Cluster:
     """The claim of each pod."""
     ending: dict[str, str] = field(default_factory=dict)
     """Claims whose pods the peer counts no more, by quota."""
-    system: Amounts = field(default_factory=dict)
     nodes: Amounts = field(default_factory=dict)
+    refused: dict[str, Amounts] = field(default_factory=dict)
+    """The max of quotas whose names are not declared here, by name."""
 
     def apply(self, step: Mapping[str, Any]) -> None:
         match step["op"]:
@@ -98,9 +99,8 @@ class _Cluster:
                 raise ValueError(f"there is no step {other}")
 
     def _declare(self, step: Mapping[str, Any]) -> None:
-        name = _name(step["name"])
-        self.quotas[name] = Quota(
-            name=name,
+        quota = Quota(
+            name=_name(step["name"]),
             parent=_name(step["parent"]),
             minimum=step["min"],
             maximum=step["max"],
@@ -109,20 +109,27 @@ class _Cluster:
             scales=self.scales,
             is_parent=step["is_parent"],
         )
+        if any(refusal.rule is QuotaRule.NAME for refusal in refusals({}, quota, {})):
+            self.refused[quota.name] = quota.maximum
+        else:
+            self.quotas[quota.name] = quota
 
     def _add(self, step: Mapping[str, Any]) -> None:
         quota = _name(step["quota"])
-        if quota == SYSTEM:
-            self.system = added(self.system, step["res"])
-            return
         sums = self.sums.setdefault(quota, _Sums())
         if step["op"] == "request_delta":
-            sums.request = added(sums.request, step["res"])
+            sums.request = _sum(sums.request, step["res"])
         else:
-            sums.used = added(sums.used, step["res"])
-            sums.non_preemptible_used = added(sums.non_preemptible_used, step.get("non_preemptible") or {})
-        for claim in sums.claims(quota):
+            sums.used = _sum(sums.used, step["res"])
+            sums.non_preemptible_used = _sum(sums.non_preemptible_used, step.get("non_preemptible") or {})
+        for claim in sums.claims(quota) if quota != SYSTEM else ():
             self.index.put(claim)
+
+    @property
+    def system(self) -> Amounts:
+        """What pods of the system request: used, or asked for already."""
+        sums = self.sums.get(SYSTEM, _Sums())
+        return {key: max(sums.request.get(key, 0), sums.used.get(key, 0)) for key in {*sums.request, *sums.used}}
 
     def _see(self, step: Mapping[str, Any]) -> None:
         """A pod is a claim, admitted once it has a node; one that changes its quota is released, and claims anew."""
@@ -169,9 +176,7 @@ class _Figures:
         self.total = {**{key: amount for key, amount in cluster.nodes.items() if key not in _NODES}, **totals}
         self.layout = TreeLayout(list(cluster.quotas.values()))
         own = [
-            replace(
-                quota, own_request=index.requested.get(quota.name, {}), own_used=index.used.get(quota.name, {})
-            )
+            replace(quota, own_request=index.requested.get(quota.name, {}), own_used=index.used.get(quota.name, {}))
             for quota in cluster.quotas.values()
         ]
         self.ledger: QuotaLedger = ledger(own, self.total)
@@ -195,39 +200,32 @@ class _Figures:
                     yield f"{what} of {name} is {one} and {other}"
 
     def of(self, quota: str, name: str) -> Any:
-        """One field of the peer's; KeyError for a quota that is not there."""
+        """One field of the peer's; None for a quota that is not there."""
         if quota == SYSTEM:
-            return {"used": self.system_used, "request": self.system_used}[name]
+            return self.system_used if name in ("used", "request", "runtime") else None
         if quota == ROOT:
-            return {"request": self.root.request, "child_request": self.root.child_request, "used": self.root.used}[name]
+            return self.total if name == "runtime" else getattr(self.root, name)
+        if quota not in self.cluster.quotas:
+            return None
         index, declared, demand = self.cluster.index, self.cluster.quotas[quota], self.ledger.demand[quota]
-        match name:
-            case "request" | "child_request" | "used":
-                return getattr(demand, name)
-            case "limited_request":
-                return demand.limited
-            case "self_request":
-                return index.requested.get(quota, {})
-            case "self_used":
-                return index.used.get(quota, {})
-            case "self_np_used":
-                return index.non_preemptible_used.get(quota, {})
-            case "np_used":
-                return self._bound(quota)
-            case "runtime":
-                return self.ledger.runtime[quota]
-            case "auto_scale_min":
-                return self.ledger.levels[declared.parent].minimum[quota]
-            case "min" | "max":
-                return declared.minimum if name == "min" else declared.maximum
-            case "weight":
-                return declared.shared_weight
-            case "parent" | "is_parent":
-                return getattr(declared, name)
-            case "pods":
-                return len([claim for claim in self.cluster.pods.values() if index.by_id[claim].quota == quota])
-            case _:
-                raise KeyError(name)
+        return {
+            "request": demand.request,
+            "child_request": demand.child_request,
+            "limited_request": demand.limited,
+            "used": demand.used,
+            "self_request": index.requested.get(quota, {}),
+            "self_used": index.used.get(quota, {}),
+            "self_np_used": index.non_preemptible_used.get(quota, {}),
+            "np_used": self._bound(quota),
+            "runtime": self.ledger.runtime[quota],
+            "auto_scale_min": self.ledger.levels[declared.parent].minimum[quota],
+            "min": declared.minimum,
+            "max": declared.maximum,
+            "weight": declared.shared_weight,
+            "parent": declared.parent,
+            "is_parent": declared.is_parent,
+            "pods": len([claim for claim in self.cluster.pods.values() if index.by_id[claim].quota == quota]),
+        }[name]
 
     @property
     def system_used(self) -> Amounts:
@@ -268,7 +266,7 @@ def _asked(figures: _Figures, step: Mapping[str, Any]) -> Iterator[tuple[str, An
     """Yields (field, ours, wanted)."""
     if step["op"] == "refresh":
         if "expect" in step:
-            yield "runtime", figures.ledger.runtime.get(_name(step["quota"])), step["expect"]
+            yield "runtime", figures.of(_name(step["quota"]), "runtime"), step["expect"]
         return
     cluster = figures.cluster
     for name, want in step["fields"].items():
@@ -283,14 +281,15 @@ def _asked(figures: _Figures, step: Mapping[str, Any]) -> Iterator[tuple[str, An
 
 def _difference(figures: _Figures, quota: str, name: str, got: Any, want: Any) -> str | None:
     """The anchor of the difference on purpose that explains the figure exactly; None if none does."""
-    default = figures.ledger.demand[CLUSTER].used
-    if name == "total_except_system_default" and _same(got, added(want, default)):
+    if not isinstance(want, Mapping):
+        return None
+    if _is_of_default(figures, quota, name, got, want):
         return "quota-default-in-the-tree"
-    if quota == CLUSTER and name == "runtime" and want == figures.cluster.quotas[CLUSTER].maximum:
-        return "quota-default-in-the-tree"
-    if quota == ROOT and name == "request" and _same(added(got, figures.system_used), want):
-        return "quota-default-in-the-tree"
-    index = figures.cluster.index
+    if not isinstance(got, Mapping):
+        return None
+    index, quotas = figures.cluster.index, figures.cluster.quotas
+    if quota in quotas and _same({key: got[key] for key in got if key in quotas[quota].maximum}, want):
+        return "quota-unnamed-resources"
     ended = [index.by_id[claim] for claim, of in figures.cluster.ending.items() if of == quota]
     counted = [claim.holds if name.endswith("used") else claim.wants for claim in ended]
     if ended and _same(got, added(want, *counted)):
@@ -298,10 +297,28 @@ def _difference(figures: _Figures, quota: str, name: str, got: Any, want: Any) -
     return None
 
 
+def _is_of_default(figures: _Figures, quota: str, name: str, got: Any, want: Any) -> bool:
+    """Whether the figure is what it is because default and system are outside of the peer's tree."""
+    cluster = figures.cluster
+    if name == "total_except_system_default" or (quota, name) == (ROOT, "runtime"):
+        return _same(got, added(want, figures.ledger.demand[CLUSTER].used))
+    if (quota, name) == (ROOT, "request"):
+        return _same(added(got, figures.system_used), want)
+    if got is not None and quota not in (CLUSTER, SYSTEM):
+        return False
+    peers_max = {**cluster.refused, CLUSTER: cluster.quotas[CLUSTER].maximum}.get(quota)
+    return name in ("runtime", "max") and peers_max is not None and _same(peers_max, want)
+
+
 def _claim(name: str, quota: str, request: Amounts, non_preemptible: bool) -> QuotaClaim:
     return QuotaClaim(
         name, quota, Tier.PROD, dict(request), 0.0, non_preemptible=non_preemptible, state=ClaimState.QUEUED
     )
+
+
+def _sum(amounts: Amounts, delta: Amounts) -> Amounts:
+    """What is left is never less than nothing."""
+    return {key: max(amount, 0) for key, amount in added(amounts, delta).items()}
 
 
 def _name(peers: str) -> str:

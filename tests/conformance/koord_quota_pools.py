@@ -5,6 +5,7 @@ A peer's profile is read by the importer, as a user brings it along; the nodes a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -15,12 +16,14 @@ from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 from slackwater.cluster.fold import ClusterFold
 from slackwater.cluster.view import ClusterView
 from slackwater.events.envelope import event_of
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.fairshare.documents import QuotaPool, QuotaProfile, pool_of
 from slackwater.fairshare.tree import Amounts, added
 from slackwater.koordinator.conversion_report import ConvertedDocument, ImportOutcome, ReportLine
 from slackwater.koordinator.quota_objects import PREFIX, quotas
 from slackwater.koordinator.source_objects import SourceObject
+from slackwater.model.nodes import Liveness
 from slackwater.quota.domain.pool_totals import TreeTotals, totals_of
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import described
@@ -32,20 +35,22 @@ _NODE = "node"
 
 
 def view_of(nodes: Sequence[Mapping[str, Any]], pools: Sequence[str]) -> ClusterView:
-    """Nodes `node-0`, `node-1` … with what they have, each in its pool; one that is not ready is cordoned."""
+    """Nodes `node-0`, `node-1` … with what they have, each in its pool; one that is not ready is lost."""
     fold = ClusterFold()
     for number, (node, pool) in enumerate(zip(nodes, pools, strict=True)):
         name, has = f"{_NODE}-{number}", node.get("allocatable", node)
         told = described(name, EPOCH, has.get("cpu", 0), has.get("memory", 0))
-        fold.apply(event_of(replace_pool(told, pool), source="tests", time=EPOCH))
-        if not node.get("ready", True) or node.get("unschedulable", False):
+        of_pool = told.model_copy(update={"facts": replace(told.facts, pool=pool)})
+        fold.apply(event_of(of_pool, source="tests", time=EPOCH))
+        if not node.get("ready", True):
+            fold.apply(event_of(_lost(name), source="tests", time=EPOCH))
+        if node.get("unschedulable", False):
             fold.apply(event_of(_cordon(name), source="tests", time=EPOCH))
     return fold.view(EPOCH)
 
 
-def replace_pool(told: Any, pool: str) -> Any:
-    """The same node in another pool."""
-    return told.model_copy(update={"facts": replace(told.facts, pool=pool)})
+def _lost(node: str) -> NodeLivenessChanged:
+    return NodeLivenessChanged(node=node, liveness=Liveness.LOST, previous=None, last_report_at=EPOCH, changed_at=EPOCH)
 
 
 def _cordon(node: str) -> NodeSchedulingChanged:
@@ -107,25 +112,22 @@ def profile(case: Case) -> Verdict:
     document, refused = _imported(given["profile"])
     pool = pool_of(document)
     found = totals_of(view_of(given["nodes"], [str(node["zone"]) for node in given["nodes"]]), [pool])[pool.tree]
-    got, total = _listed(found.total), _listed(want["total"])
-    if refused and compare(got, total).word != "pass":
+    got = _listed(found.total)
+    total, idle = ({key: want[name].get(key, 0) for key in got} for name in ("total", "unschedulable"))
+    if refused and got != total:
         return differ("quota-whole-percent")
-    idle = _listed(want["unschedulable"])
-    missing = added(got, idle)
     verdict = compare(
-        {"total": got, "unschedulable": found.unschedulable > 0, "tree": pool.tree, "min": got},
+        {"total": got, "unschedulable": found.unschedulable > 0, "tree": pool.tree, "min": added(got, idle)},
         {
-            "total": {key: amount - idle.get(key, 0) for key, amount in total.items()},
+            "total": {key: amount - idle[key] for key, amount in total.items()},
             "unschedulable": any(idle.values()),
             "tree": given["profile"].get("tree_id", given["profile"]["name"]),
-            "min": {key: want["min"][key] - idle.get(key, 0) for key in got},
+            "min": _listed({**dict.fromkeys(got, 0), **want["min"]}),
         },
     )
     if verdict.word != "pass":
         return verdict
-    if any(idle.values()) and missing == total:
-        return differ("quota-unschedulable-nodes", "quota-generated-root")
-    return differ("quota-generated-root")
+    return differ("quota-generated-root", *["quota-unschedulable-nodes"] * any(idle.values()))
 
 
 def profile_multiply(case: Case) -> Verdict:
@@ -144,13 +146,15 @@ def _imported(written: Mapping[str, Any]) -> tuple[QuotaProfile, bool]:
     spec: dict[str, Any] = {"nodeSelector": {"matchLabels": {"zone": written["zone"]}}}
     if written.get("ratio") is not None:
         spec["resourceRatio"] = written["ratio"]
+    keys = written.get("resource_keys")
+    annotations = {} if keys is None else {f"{PREFIX}resource-keys": json.dumps(keys)}
     source = SourceObject(
         kind="ElasticQuotaProfile",
         group="quota.koordinator.sh",
         name=written["name"],
         namespace=written.get("namespace", ""),
         labels=labels,
-        annotations={},
+        annotations=annotations,
         body={"spec": spec},
     )
     items = list(quotas([], [source]))

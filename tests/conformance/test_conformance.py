@@ -44,6 +44,7 @@ CLAIMED = {
     ),
     "koord_quota_sched.json": (
         "colocation.probability colocation.qos_priority_matrix colocation.validate priority.band"
+        " quota.manager quota.profile_multiply"
     ),
 }
 
