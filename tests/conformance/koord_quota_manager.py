@@ -134,13 +134,16 @@ class _Cluster:
     def _see(self, step: Mapping[str, Any]) -> None:
         """A pod is a claim, admitted once it has a node; one that changes its quota is released, and claims anew."""
         pod, quota = step["pod"], _name(step["quota"])
-        claim = _claim(f"{quota}/pod-{pod}", quota, step["request"], step.get("non_preemptible", False))
+        known = self.index.by_id.get(self.pods.get(pod, ""))
+        request = known.request if known is not None and "request" not in step else step["request"]
+        claim = _claim(f"{quota}/pod-{pod}", quota, request, step.get("non_preemptible", False))
         if self.pods.get(pod) not in (None, claim.id):
             self._release(pod)
         refusal = refusal_of(TreeLayout(list(self.quotas.values())), claim, None)
         if refusal is not None and refusal.reason is RefusalReason.UNKNOWN_QUOTA:
             return
-        is_assigned = bool(step.get("node")) or step["op"] == "pod_reserve"
+        was_assigned = known is not None and known.state is ClaimState.ADMITTED
+        is_assigned = was_assigned or bool(step.get("node")) or step["op"] == "pod_reserve"
         self.index.put(admit(claim, claim.request, 0.0) if is_assigned else claim)
         self.pods[pod] = claim.id
         if self._is_ignored(step):
@@ -156,9 +159,7 @@ class _Cluster:
     def _release(self, pod: str) -> None:
         claim = self.index.by_id.get(self.pods.pop(pod, ""))
         if claim is not None:
-            released = Release(claim.id, claim.quota).applied(claim, 0.0)
-            assert released is not None
-            self.index.put(released)
+            self.index.put(Release(claim.id, claim.quota).applied(claim, 0.0) or claim)
             self.ending.pop(claim.id, None)
 
     def totals(self, system: Amounts) -> TreeTotals:

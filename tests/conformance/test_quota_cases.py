@@ -50,6 +50,12 @@ ENDING = pod("a", {"cpu": 5}, node="n", deleted_seconds_ago=1, grace_seconds=30)
         ([TOTAL, quota("a"), pod("a", {"cpu": 5, "x": 1}), asked("a", request={"cpu": 5})], [],
          "quota-unnamed-resources"),
         ([TOTAL, quota("a"), pod("a", {"cpu": 5, "x": 1}), asked("a", request={"cpu": 6})], [], "FAIL"),
+        (
+            [quota("a"), pod("a", {"cpu": 5}), {"op": "pod_reserve", "quota": "a", "pod": "p"},
+             pod("a", {"cpu": 6}), asked("a", used={"cpu": 6}, self_request={"cpu": 6}, pods=1)],
+            [],
+            "pass",
+        ),
         ([quota("a"), ENDING, asked("a", used={"cpu": 5})], ["ElasticQuotaIgnoreTerminatingPod"], "pass"),
         (
             [quota("a"), ENDING, asked("a", used={})],
