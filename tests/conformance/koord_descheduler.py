@@ -288,7 +288,7 @@ reservation for scheduled, so that a pod that is missing then is missing before 
 def _steps(steps: Sequence[str], results: Sequence[str]) -> Verdict:
     """Rounds follow events and the clock: when the peer looks again is no part of a result."""
     if unknown := set(steps) - _STEPS.keys():
-        return _in_words({step: True for step in unknown})
+        return _in_words(dict.fromkeys(unknown, True))
     got = []
     for step in steps:
         job = _running()

@@ -79,7 +79,7 @@ def notes_of(annotations: Mapping[str, str], capacity: Resources) -> NodeNotes:
 
 
 def allocatable_of(annotations: Mapping[str, str], allocatable: Resources) -> Resources:
-    """Returns what loads and requests of a node are compared with: the annotated raw allocatable, at most `allocatable`;
+    """Returns what a node's loads and requests are compared with: the annotated raw allocatable, at most `allocatable`;
     without one that can be read `allocatable` itself. `notes_of` reports what cannot be read."""
     for prefix in PREFIXES:
         text = annotations.get(f"{prefix}raw-allocatable")
