@@ -18,6 +18,8 @@ from tests.world.machine.fleet import draw_sizes
 from tests.world.machine.station import Station, settings_of
 from tests.world.machine_record import recorded
 from tests.world.move_fleet import MoveFleet
+from tests.world.move_habits import PAUSES
+from tests.world.move_mishaps import MoveMishaps, RoundPauses
 from tests.world.plan import CONSOLE, Plan, PlannedChange, PlannedFault, agents, replicas
 from tests.world.processes import Process
 from tests.world.quota_habits import EAGER
@@ -54,6 +56,10 @@ class History(World):
         if self.moved is not None:
             self.machines = self.moved.machines
             JobOperators(self, self.moved)
+            if self.moved.files is not None:
+                MoveMishaps(self, self.moved.files, self._begin)
+            if PAUSES in plan.habits:
+                RoundPauses(self, self._begin)
         if EAGER in plan.habits:
             EagerOperators(self)
         self.failed_step = 0

@@ -15,10 +15,13 @@ from itertools import cycle
 from typing import Final
 
 from tests.world.invariants.payloads import payload_of
+from tests.world.move_habits import BUDGETS, STARTS
 from tests.world.move_machines import SYSTEM_MILLI, HostedPod, MoveMachine
+from tests.world.moved_files import MovedFiles
 from tests.world.moves import POOL
 from tests.world.plan import machines
 from tests.world.processes import Process
+from tests.world.scripted_budgets import APP, ScriptedBudgets
 from tests.world.scripted_fleet import ScriptedNode, in_order
 from tests.world.trace import Kind, Step
 from tests.world.world import World
@@ -38,6 +41,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
+from slackwater.model.workload_labels import offered_label
 
 SCRIPT: Final = "fleet"
 GIB: Final = 1 << 30
@@ -74,10 +78,15 @@ class MoveFleet:
         self._lost_at: dict[str, float] = {}
         self.machines = {name: MoveMachine(world, name, CORES, self._on_end) for name in machines(world.plan)}
         self.nodes = {machine.node: ScriptedNode(machine.node, POOL, CORES) for machine in self.machines.values()}
-        self.workloads = {workload.name: workload for workload in self._drawn()}
+        self.workloads: dict[str, MovedWorkload] = {workload.name: workload for workload in self._drawn()}
         self.hosted: dict[str, HostedPod] = {}
         """Every pod that ever ran, by uid."""
         self._is_quiet = False
+        self.files: MovedFiles | None = None
+        """Workloads that moves start."""
+        if STARTS in world.plan.habits:
+            self.files = MovedFiles(world, self)
+        self._budgets = ScriptedBudgets(world, self) if BUDGETS in world.plan.habits else None
         world.trace.listen(Kind.STORED, self._on_stored)
 
     def _drawn(self) -> Sequence[MovedWorkload]:
@@ -100,6 +109,8 @@ class MoveFleet:
         for machine in hosts:
             self._start_daemon(machine, now)
         self._start(MovedWorkload(BARE, Tier.PROD, 1, 100, 100), self._rng.choice(hosts), now)
+        if self.files is not None:
+            self.files.compose(now)
 
     # controllers
 
@@ -117,6 +128,7 @@ class MoveFleet:
             priority=DEFAULT_PRIORITY[workload.tier],
             request=Resources(workload.requested_milli, GIB),
             started_at=now,
+            labels={APP: name} if self._budgets is not None else {},
         )
         self.hosted[uid] = HostedPod(pod, workload.cpu_milli, GIB // 2)
         machine.host(self.hosted[uid])
@@ -191,6 +203,10 @@ class MoveFleet:
                     self._restore(clock.now())
                 elif not self._is_quiet and now > 10.0:
                     self._act(clock.now())
+                    if self.files is not None:
+                        self.files.act(clock.now())
+                if self._budgets is not None:
+                    self._budgets.follow(clock.now(), is_quiet=self._is_quiet)
                 is_due = now - said_at >= AGAIN_SECONDS
                 said_at = now if is_due else said_at
                 await self._publish(bus, clock.now(), every=is_due)
@@ -220,8 +236,18 @@ class MoveFleet:
 
     def _join(self, machine: MoveMachine, node: ScriptedNode, now: datetime) -> None:
         is_first, node.generation = node.generation == 0, machine.boot
+        node.events.pop(NodeDeleted, None)
+        node.changed.discard(NodeDeleted)
+        self.describe(machine, now)
+        node.note(_liveness(node.name, now, Liveness.FRESH))
+        self._offer(node, now, 0.5)
+        if not is_first:
+            self._start_daemon(machine, self._now(machine))
+
+    def describe(self, machine: MoveMachine, now: datetime) -> None:
+        """Say what a node has: also which workload files."""
         facts = NodeFacts(
-            name=node.name,
+            name=machine.node,
             pool=POOL,
             capacity=Resources(CORES * 1000, MEMORY_BYTES),
             reserved=Resources(),
@@ -230,14 +256,10 @@ class MoveFleet:
             cgroup_version="v2",
             driver="simulated",
             agent_version="1",
+            labels={offered_label(name): digest for name, digest in sorted(machine.starts.files.items())},
         )
-        node.events.pop(NodeDeleted, None)
-        node.changed.discard(NodeDeleted)
-        node.note(NodeDescribed(facts=facts, boot_epoch=str(machine.boot), described_at=now))
-        node.note(_liveness(node.name, now, Liveness.FRESH))
-        self._offer(node, now, 0.5)
-        if not is_first:
-            self._start_daemon(machine, self._now(machine))
+        described = NodeDescribed(facts=facts, boot_epoch=str(machine.boot), described_at=now)
+        self.nodes[machine.node].note(described)
 
     def _act(self, now: datetime) -> None:
         act, node = self._rng.choice(_ACTS), self._rng.choice(list(self.nodes.values()))
@@ -262,6 +284,8 @@ class MoveFleet:
     def _restore(self, now: datetime) -> None:
         """Every node is open, and every workload as large as it should be."""
         self._is_quiet = True
+        if self.files is not None:
+            self.files.restore(now)
         for node in self.nodes.values():
             if NodeDescribed in node.events:
                 self._cordon(node, now, is_closed=False)
@@ -335,6 +359,8 @@ class MoveFleet:
                 except SlackwaterError:
                     return
                 node.changed.discard(kind)
+        if self._budgets is not None:
+            await self._budgets.publish(bus, now, every=every)
 
 
 def _liveness(node: str, now: datetime, liveness: Liveness) -> NodeLivenessChanged:

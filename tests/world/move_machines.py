@@ -2,7 +2,7 @@
 
 The agent is as strict as the real one: an eviction id is begun once, not after its deadline, and answered once; what
 has begun goes on whatever a later document says. Its ledger outlives its process and its boots. Now and then it refuses
-during the faults.
+during the faults. Starts are in tests.world.machine_starts.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from random import Random
 from typing import Any, Final
 
+from tests.world.machine_starts import MachineStarts
 from tests.world.processes import Process
 from tests.world.trace import Kind
 from tests.world.world import World
@@ -21,8 +23,8 @@ from tests.world.world import World
 from slackwater.bus.port import Bus
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, completion_id
-from slackwater.events.intent_declared import Eviction, IntentDeclared
-from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.intent_declared import Eviction, IntentDeclared, WorkloadStart
+from slackwater.events.intent_observed import IntentObserved, ObservedStart
 from slackwater.events.measures import PodUsage
 from slackwater.events.usage_reported import UsageReported
 from slackwater.intents.controls import MIGRATION
@@ -33,6 +35,8 @@ from slackwater.model.pods import Pod
 from slackwater.testing.reports import usage
 
 LOST: Final = "the node was lost"
+START_FAILED: Final = "its start failed"
+NO_EVICTION: Final = frozenset({LOST, START_FAILED})
 """What a pod ended by, where no eviction ended it."""
 REPORT_SECONDS, TICK_SECONDS, OFF_SECONDS = 5.0, 0.5, 1.0
 REFUSED_SHARE = 0.15
@@ -62,13 +66,19 @@ class MoveMachine:
         self._ended = ended
         self._away = 0
         self._held: IntentDeclared | None = None
-        self._observed = -1
+        self._observed: tuple[int, tuple[ObservedStart, ...]] = (-1, ())
         self._ledger: dict[str, EvictionOutcome | None] = {}
         """By eviction id: None while the pod ends."""
         self._evictions: dict[str, Eviction] = {}
         self._completed_at: dict[str, datetime] = {}
         self._unanswered: dict[str, None] = {}
         """Ids whose outcome is not acknowledged, in order."""
+        self.launched: Callable[[MoveMachine, WorkloadStart], HostedPod] | None = None
+        """Makes the pod of a start."""
+        later = partial(world.loop.call_later, context=Context())
+        end = partial(self._end, by=START_FAILED)
+        rng = world.random(f"starts of {name}")
+        self.starts = MachineStarts(rng, self._launch, self.pods.__contains__, end, later)
 
     @property
     def is_on(self) -> bool:
@@ -96,6 +106,13 @@ class MoveMachine:
         if self.is_on:
             self.boot += 1
 
+    def _launch(self, item: WorkloadStart) -> str:
+        assert self.launched is not None
+        hosted = self.launched(self, item)
+        self.pods[hosted.pod.uid] = hosted
+        self._record(Kind.POD_STARTED, hosted.pod.uid, workload=hosted.pod.workload, start=item.id)
+        return hosted.pod.uid
+
     def _end(self, uid: str, by: str) -> None:
         hosted = self.pods.pop(uid)
         self._record(Kind.POD_ENDED, uid, by=by, workload=hosted.pod.workload)
@@ -112,10 +129,11 @@ class MoveMachine:
         while not self.is_on:
             await process.clock.sleep(OFF_SECONDS)
         epoch, sequence, reported_at = f"{self.boot}-{process.incarnation}", 0, -REPORT_SECONDS
-        self._observed = -1
+        self._observed = -1, ()
         async with self._world.bus(process) as bus, bus.watch(IntentDeclared, self._receive, key=self.node):
             while True:
                 self._obey(process)
+                self._obey_starts(process)
                 await self._answer(bus, process)
                 if self._world.loop.time() - reported_at >= REPORT_SECONDS:
                     reported_at, sequence = self._world.loop.time(), sequence + 1
@@ -141,6 +159,13 @@ class MoveMachine:
                 self._conclude(item.id, EvictionOutcome.REFUSED)
             else:
                 self._begin(item)
+
+    def _obey_starts(self, process: Process) -> None:
+        now, at_s = process.clock.now(), self._world.loop.time()
+        if self._held is not None:
+            is_faulty = at_s < self._world.plan.fault_seconds
+            self.starts.consider(self._held, now, at_s, is_faulty=is_faulty)
+        self.starts.follow(now, at_s)
 
     def _begin(self, item: Eviction) -> None:
         """The pod ends within its grace, or is killed after it, also if the agent is gone by then."""
@@ -182,7 +207,8 @@ class MoveMachine:
                 return
             self._unanswered.pop(identity, None)
         held = self._held
-        if held is not None and held.generation != self._observed:
+        states = () if held is None else self.starts.states(held)
+        if held is not None and (held.generation, states) != self._observed:
             observed = IntentObserved(
                 node=self.node,
                 writer=held.writer,
@@ -190,9 +216,10 @@ class MoveMachine:
                 boot_epoch=str(self.boot),
                 received_at=now,
                 observed_at=now,
+                starts=states,
             )
             if await _published(bus, _event(process, observed)):
-                self._observed = held.generation
+                self._observed = held.generation, states
 
     def _report(self, process: Process, epoch: str, sequence: int) -> UsageReported:
         return UsageReported(

@@ -1,7 +1,8 @@
 """What a seed of a world of moves has: nodes, faults, and the documents that say what is moved and how much at a time.
 
 Drawn from random sources of their own, so that no other world changes. tests.world.move_fleet plays the nodes and the
-controllers of their pods, tests.world.job_operators the operators that ask for moves.
+controllers of their pods, tests.world.job_operators the operators that ask for moves; tests.world.move_habits has what
+only some of these worlds have.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.world.faults import MACHINE_VANISHES, FaultKind, fault_kinds
+from tests.world.move_habits import with_move_habits
 from tests.world.plan import DESCHEDULER, ENSURANCE, MIGRATION, Plan, PlannedChange, PlannedFault, machines, replicas
 from tests.world.settling import MOVES_SECONDS
 
@@ -65,7 +67,7 @@ def moves_alone(plan: Plan) -> Plan:
     narrow = replace(narrow, settings=settings, clock_offsets=offsets)
     changes = sorted(_changes(rng, narrow), key=lambda change: change.at)
     faults = sorted(_faults(rng, narrow), key=lambda fault: fault.at)
-    return replace(narrow, faults=tuple(faults), changes=tuple(changes))
+    return with_move_habits(replace(narrow, faults=tuple(faults), changes=tuple(changes)))
 
 
 def _faults(rng: Random, plan: Plan) -> Iterator[PlannedFault]:

@@ -59,7 +59,7 @@ class Plan:
     scripted_nodes: int = 0
     """Nodes whose events a script publishes, instead of agents and the services but quota: a world of quotas alone."""
     habits: tuple[str, ...] = ()
-    """Of a world of quotas alone (tests.world.quota_habits)."""
+    """Of a world of quotas alone (tests.world.quota_habits), or of moves (tests.world.move_habits)."""
     move_nodes: int = 0
     """Nodes of a world of moves, with scripted agents whose pods end by intents (tests.world.moves)."""
     fault_seconds: float = 390.0

@@ -21,6 +21,7 @@ from slackwater.migration.domain.stored_jobs import (
     MovedPod,
     NodeDocument,
     StoredJob,
+    TakenPod,
 )
 from slackwater.migration.usecases.job_records import job_event
 from slackwater.model.errors import Conflict
@@ -53,6 +54,7 @@ async def store(request: pytest.FixtureRequest, fresh_database: FreshDatabase) -
 def full_ledger() -> MigrationLedger:
     """A job under way with its reservation, one that waits, and every field of the state."""
     pod = MovedPod("uid-1", "web-0", "shop", "shop/web", requests={"cpu": 2_000}, peak={"cpu": 900}, reported_s=NOW_S)
+    pod = replace(pod, labels={"app": "web"})
     job = start(admit(MigrationJob("first-1", "uid-1", "n0", NOW_S), NOW_S), NOW_S)
     job = advance(job, MoveView(OldPod.RUNNING, ReservationState.PENDING), NOW_S) or job
     moving = StoredJob(job, JobRequest("first", 1, "uid-1"), pod, leave=EvictionLeave("r-1", NOW_S, NOW_S + 120))
@@ -63,6 +65,7 @@ def full_ledger() -> MigrationLedger:
         queue=MigrationQueue(("third",), LimiterBucket(0.5, NOW_S)),
         buckets={(LimiterScope.WORKLOAD, "shop/web"): LimiterBucket(0.25, NOW_S)},
         documents={"n0": NodeDocument(3, ("first-1-1",), NOW_S)},
+        taken=(TakenPod("uid-0", "shop", {"app": "web"}, NOW_S),),
     )
     kept = reservation_for(moving, NOW_S)
     return MigrationLedger(state, {"first": moving, "second": waiting}, {kept.name: kept})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
@@ -10,8 +11,11 @@ import pytest
 from move_scenes import MoveScene, move
 
 from slackwater.events.disruption_budget_changed import DisruptionBudgetChanged
-from slackwater.migration.domain.disruption_budgets import budgets_of
+from slackwater.migration.domain.disruption_budgets import CLOCKS_S, UNCOUNTED_S, budgets_of, taken_pods
+from slackwater.migration.domain.stored_jobs import MovedPod, StoredJob, TakenPod
 from slackwater.migration.usecases.budgets_read import BudgetsRead, seen_budget
+from slackwater.podmigration.documents import JobRequest
+from slackwater.podmigration.jobs import MigrationJob, MigrationPhase, MigrationStep, MoveOutcome
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 APP = {"matchLabels": {"app": "web"}}
@@ -51,6 +55,44 @@ def test_a_budget_holds_for_the_pods_that_it_selects_until_it_is_gone() -> None:
     assert budgets_of(read.by_namespace, "other", labels) == ()
     read.receive(budget("all", {}, gone=True))
     assert budgets_of(read.by_namespace, "shop", {}) == ("shop/broken",)
+
+
+def moved(name: str, **more: Any) -> StoredJob:
+    job = MigrationJob(f"{name}-1", f"pod-of-{name}", "n0", 0.0)
+    pod = MovedPod(job.pod, name, "shop", "shop/web", labels={"app": "web"})
+    return StoredJob(job, JobRequest(name), pod, **more)
+
+
+def test_a_budget_does_not_count_what_moves_have_ended_since_its_pods_were_counted() -> None:
+    counted_s = NOW.timestamp()
+    seen = seen_budget(budget("web", min_available="5"))
+    pods = [
+        TakenPod("before", "shop", {"app": "web"}, counted_s - CLOCKS_S),
+        TakenPod("since", "shop", {"app": "web"}, counted_s - CLOCKS_S + 0.1),  # clocks may differ by that
+        TakenPod("later", "shop", {"app": "web"}, counted_s + 9),
+        TakenPod("other app", "shop", {"app": "api"}, counted_s + 9),
+        TakenPod("other namespace", "jobs", {"app": "web"}, counted_s + 9),
+    ]
+    assert [seen.without(pods[:count]).allowed for count in range(6)] == [2, 2, 1, 0, 0, 0]
+    assert seen.without(pods * 9).allowed == 0, "never below zero"
+
+
+def test_ended_pods_are_kept_once_each_until_a_budget_has_counted_them() -> None:
+    now_s = 1000.0
+    job = moved("first").job
+    ended = replace(job, step=MigrationStep.ENDED, phase=MigrationPhase.FAILED, outcome=MoveOutcome.REPLACEMENT_PENDING)
+    gone = moved("first", gone_s=now_s)
+    withdrawn = replace(moved("second", ended_s=now_s), job=replace(ended, id="second-1", pod="pod-of-second"))
+    kept_pod = replace(ended, outcome=MoveOutcome.OLD_POD_RUNS, id="third-1", pod="pod-of-third")
+    spared = replace(moved("third", ended_s=now_s), job=kept_pod)
+    broken = moved("fourth", gone_s=now_s)
+    broken = replace(broken, pod=replace(broken.pod, failed=True))  # it was not healthy
+    after = {stored.name: stored for stored in (gone, withdrawn, spared, broken)}
+    taken = taken_pods((), {"first": moved("first")}, after, now_s)
+    assert [(pod.uid, pod.gone_s) for pod in taken] == [("pod-of-first", now_s), ("pod-of-second", now_s)]
+    assert taken_pods(taken, after, after, now_s + UNCOUNTED_S - 1) == taken
+    assert taken_pods(taken, {}, after, now_s + 1) == taken, "a pod is taken once"
+    assert taken_pods(taken, after, after, now_s + UNCOUNTED_S) == ()
 
 
 async def test_a_move_waits_for_its_disruption_budget_and_says_so() -> None:

@@ -12,6 +12,8 @@ LIMITS, NAMED = "moves are within limits", "waiting jobs name their filter"
 PODS, BECAME = "pods end by their moves", "jobs say what became of pods"
 LEAVE, BUDGETS = "moves have leave", "budgets of pools hold"
 PROFILES, REST, REPEATED = "proposals keep to profiles", "moves end with constant load", "records can be repeated"
+ONCE, FILES, DISRUPTION = "moved pods run once", "files decide where pods go", "disruption budgets hold"
+WITHDRAWN = "withdrawn jobs evict nothing"
 _mutant = partial(Mutant, moves=True, size=(2, 120.0))
 MOVES = (
     _mutant(
@@ -157,6 +159,119 @@ MOVES = (
         "a job that was to be tried is carried out",
         (Edit("podmigration.lifecycle:start", "if job.dry_run:", "if False:"),),
         (PODS, LEAVE, REPEATED),
+        seed=4,
+    ),
+    _mutant(
+        "generation of the ledger not checked",
+        "a replica that stood still in the middle of a round writes over what the next one has decided since",
+        (
+            Edit(
+                "migration.adapters.migration_rows:KeyedMigrationStore.commit",
+                "await unit.keyed(STATE_ROWS, self._quarantine).replace(state, before.state.generation)",
+                "stored = int(await unit.keyed(STATE_ROWS, self._quarantine).column(ARBITRATION, 'generation') or 0)\n"
+                "        state = replace(state, generation=stored + 1)\n"
+                "        await unit.keyed(STATE_ROWS, self._quarantine).replace(state, stored)",
+            ),
+        ),
+        (LIFE, NAMED, PODS, BECAME, ONCE, LIMITS, REPEATED, RESERVED, LEAVE, WITHDRAWN),
+        seed=26,
+    ),
+    _mutant(
+        "abort forgotten after restart",
+        "the replica that decides remembers an abort, and does not keep it in the job's row",
+        (
+            Edit(
+                "migration.adapters.migration_rows:KeyedMigrationStore.commit",
+                "await rows.write(changed)",
+                "await rows.write([replace(job, job=replace(job.job, abort_requested=False)) for job in changed])",
+            ),
+        ),
+        (WITHDRAWN,),
+        seed=9,
+    ),
+    _mutant(
+        "start sent before the eviction was answered",
+        "the replacement is started as soon as the eviction is declared",
+        (
+            Edit(
+                "podmigration.lifecycle:_evicting",
+                "view.eviction is EvictionAnswer.COMPLETED or",
+                "view.eviction is EvictionAnswer.COMPLETED or job.starts_replacement or",
+            ),
+        ),
+        (ONCE,),
+        seed=13,
+    ),
+    _mutant(
+        "start asked for again under a new id",
+        "the id of a start changes with each change of its job, also in a process that starts again",
+        (
+            Edit(
+                "migration.domain.stored_jobs:StoredJob.start_id",
+                "{self.job.start_attempt}",
+                "{self.job.start_attempt}-{self.version}",
+            ),
+        ),
+        (ONCE,),
+        seed=13,
+    ),
+    _mutant(
+        "failed start not taken back",
+        "a workload whose start has failed stays down, although its old node could start it",
+        (Edit("podmigration.lifecycle:_starting", "and view.can_return", "and False"),),
+        (FILES,),
+        seed=9,
+    ),
+    _mutant(
+        "slow start taken for a failed one",
+        "a start that was begun and is not ready yet is declared on the old node too",
+        (
+            Edit(
+                "podmigration.lifecycle:_starting",
+                "if answer is StartAnswer.FAILED:",
+                "if answer in (StartAnswer.FAILED, StartAnswer.STARTING):",
+            ),
+        ),
+        (ONCE,),
+        seed=13,
+    ),
+    _mutant(
+        "any node takes a start",
+        "a reservation does not ask for the file that its pod is started from",
+        (
+            Edit(
+                "migration.domain.reservation_round:reservation_for",
+                "**({offered_label(pod.workload): pod.digest} if stored.job.starts_replacement else {}),",
+                "",
+            ),
+        ),
+        (FILES,),
+        seed=13,
+    ),
+    _mutant(
+        "budget read without the moves in flight",
+        "what was admitted before, and has not ended its pod, does not count against a disruption budget",
+        (
+            Edit(
+                "migration.domain.arbitration_round:_active",
+                "budgets=budgets.get(stored.name, ()),",
+                "budgets=(),",
+            ),
+        ),
+        (DISRUPTION,),
+        seed=4,
+    ),
+    _mutant(
+        "ended pod counts as healthy still",
+        "until a budget is counted again, a pod that a move has ended makes room for the next one",
+        (
+            Edit(
+                "migration.domain.arbitration_round:snapshot_of",
+                "each.without(ledger.state.taken)",
+                "each.budget",
+            ),
+        ),
+        (DISRUPTION,),
         seed=4,
     ),
 )

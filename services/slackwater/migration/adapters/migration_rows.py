@@ -19,6 +19,7 @@ from slackwater.migration.domain.stored_jobs import (
     NodeDocument,
     StoredJob,
     StoredReservation,
+    TakenPod,
 )
 from slackwater.podmigration.rate import LimiterBucket, LimiterScope, MigrationQueue
 from slackwater.store.keyed import KeyedTable, RowColumn
@@ -30,6 +31,7 @@ PAGE: Final = 500
 DOCUMENT: Final = RowColumn("document", "jsonb")
 _DOCUMENTS: Final = TypeAdapter(Mapping[str, NodeDocument])
 _QUEUE: Final = TypeAdapter(MigrationQueue)
+_TAKEN: Final = TypeAdapter(tuple[TakenPod, ...])
 _STATE: Final = TypeAdapter(dict[str, Any])
 
 
@@ -76,6 +78,8 @@ def _state_document(state: ArbitrationState) -> str:
         "buckets": buckets,
         "documents": _DOCUMENTS.dump_python(state.documents, mode="json"),
     }
+    if state.taken:
+        document["taken"] = _TAKEN.dump_python(state.taken, mode="json")
     return _STATE.dump_json(document).decode()
 
 
@@ -92,6 +96,7 @@ def _state_of(row: Any) -> ArbitrationState:
         queue=replace(queue, jobs=tuple(queue.jobs)),
         buckets=buckets,
         documents=_DOCUMENTS.validate_python(document["documents"]),
+        taken=_TAKEN.validate_python(document.get("taken", ())),
     )
 
 

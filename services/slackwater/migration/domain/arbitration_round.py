@@ -38,7 +38,7 @@ def snapshot_of(ledger: MigrationLedger, seen: SeenCluster, rules: ArbitrationRu
         active=[_active(stored, names) for stored in live if stored.job.step is not MigrationStep.WAITING],
         workloads=workloads,
         budgets={
-            each.budget.name: each.budget
+            each.budget.name: each.without(ledger.state.taken)
             for found in seen.budgets.values()
             for each in found
             if each.budget.name in selecting
@@ -88,10 +88,13 @@ def is_held_by_other(before: StoredJob | None, after: StoredJob) -> bool:
 
 
 def _budgets(stored: StoredJob, seen: SeenCluster) -> Sequence[str]:
-    """Of the pod as it is seen now; one that is gone or has failed is not ready any more, which its budgets count by
-    themselves."""
+    """Of the pod as it is seen now, or was seen last: one that is gone may be counted as healthy still. One that has
+    failed was not."""
+    if stored.pod.failed:
+        return ()
     pod = seen.pods.get(stored.job.pod)
-    return () if pod is None or stored.pod.failed else budgets_of(seen.budgets, pod.pod.namespace, pod.pod.labels)
+    labels = stored.pod.labels if pod is None else pod.pod.labels
+    return budgets_of(seen.budgets, stored.pod.namespace, labels)
 
 
 def _waiting(stored: StoredJob, budgets: Mapping[str, Sequence[str]]) -> WaitingJob:

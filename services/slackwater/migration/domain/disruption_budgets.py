@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
+from slackwater.migration.domain.stored_jobs import StoredJob, TakenPod
 from slackwater.model.records import record
 from slackwater.podmigration.budgets import DisruptionBudget
+from slackwater.podmigration.jobs import MoveOutcome
 from slackwater.resources.selectors import Selector
+
+UNCOUNTED_S: Final = 60.0
+"""A pod that a move has ended is counted by then. A publisher says nothing where the replacement came at once."""
+CLOCKS_S: Final = 2.0
+"""By how much the clocks of two services may differ."""
+_TOOK_THE_POD: Final = frozenset(
+    {MoveOutcome.MOVED, MoveOutcome.EVICTED, MoveOutcome.RETURNED, MoveOutcome.REPLACEMENT_PENDING}
+)
 
 
 @record(frozen=True, slots=True)
@@ -16,10 +28,26 @@ class SeenBudget:
     namespace: str
     selector: Selector | None
     budget: DisruptionBudget
+    counted_s: float = 0.0
+    """When its pods were counted, by the clock of its publisher."""
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether it holds for a pod of its namespace."""
         return self.selector is None or self.selector.matches(labels)
+
+    def without(self, taken: Iterable[TakenPod]) -> DisruptionBudget:
+        """Returns the budget without the pods that moves have ended since they were counted: the next move would be
+        admitted for them a second time."""
+        late = sum(
+            pod.gone_s > self.counted_s - CLOCKS_S and pod.namespace == self.namespace and self.selects(pod.labels)
+            for pod in taken
+        )
+        allows = self.budget.server_allows
+        return replace(
+            self.budget,
+            healthy=max(self.budget.healthy - late, 0),
+            server_allows=None if allows is None else max(allows - late, 0),
+        )
 
 
 BudgetsByNamespace = Mapping[str, Iterable[SeenBudget]]
@@ -28,3 +56,25 @@ BudgetsByNamespace = Mapping[str, Iterable[SeenBudget]]
 def budgets_of(budgets: BudgetsByNamespace, namespace: str, labels: Mapping[str, str]) -> tuple[str, ...]:
     """Returns the names of the budgets that hold for a pod."""
     return tuple(seen.budget.name for seen in budgets.get(namespace, ()) if seen.selects(labels))
+
+
+def taken_pods(
+    taken: Sequence[TakenPod], before: Mapping[str, StoredJob], after: Mapping[str, StoredJob], now_s: float
+) -> tuple[TakenPod, ...]:
+    """Returns the pods that moves have ended not long ago, with those that ended in this round."""
+    kept = [pod for pod in taken if abs(now_s - pod.gone_s) < UNCOUNTED_S]
+    known = {pod.uid for pod in kept}
+    for name, stored in after.items():
+        earlier = before.get(name)
+        if earlier is stored or stored.job.pod in known or stored.pod.failed or _gone_s(stored) is None:
+            continue
+        if earlier is None or earlier.job.id != stored.job.id or _gone_s(earlier) is None:
+            kept.append(TakenPod(stored.job.pod, stored.pod.namespace, stored.pod.labels, _gone_s(stored) or now_s))
+    return tuple(kept)
+
+
+def _gone_s(stored: StoredJob) -> float | None:
+    """When a move has ended its pod; None: it has not."""
+    if stored.gone_s is not None:
+        return stored.gone_s
+    return stored.ended_s if stored.job.outcome in _TOOK_THE_POD else None

@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from typing import Final
 
 from slackwater.migration.domain.arbitration_round import after_plan, is_due, is_held_by_other, snapshot_of
+from slackwater.migration.domain.disruption_budgets import taken_pods
 from slackwater.migration.domain.eviction_documents import (
     DeclaredNode,
     asked_again,
@@ -104,6 +105,7 @@ def migration_round(
         current, asks.reservations, asks.gone_reservations, seen, world.rooms, world.pods_of, world.nodes, now_s
     )
     current = _settled(replace(current, reservations=reservations), seen, grace_s, now_s, steps)
+    current = _with_taken(current, ledger, seen, now_s)
     current, snapshot, held = _arbitrated(current, seen, rules, now_s, steps)
     current = _dequeued(current, rules.args.process_queue_qps, now_s)
     current, leave = _started(current, seen, now_s, steps)
@@ -132,6 +134,14 @@ def _settled(
         if after.job.replacement:
             claimed[after.job.replacement] = after.job.id
     return replace(ledger, jobs=jobs)
+
+
+def _with_taken(ledger: MigrationLedger, before: MigrationLedger, seen: SeenCluster, now_s: float) -> MigrationLedger:
+    """With the pods that budgets may count as healthy still; where there are budgets."""
+    if not seen.budgets and not ledger.state.taken:
+        return ledger
+    taken = taken_pods(ledger.state.taken, before.jobs, ledger.jobs, now_s)
+    return ledger if taken == ledger.state.taken else replace(ledger, state=replace(ledger.state, taken=taken))
 
 
 def _with_refusals(job: MigrationJob, stored: StoredJob, ledger: MigrationLedger) -> MigrationJob:

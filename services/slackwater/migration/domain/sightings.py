@@ -118,6 +118,7 @@ def moved_pod(seen: SeenPod) -> MovedPod:
         peak=seen.peak,
         reported_s=seen.reported_s,
         digest=pod.labels.get(TEMPLATE_LABEL, ""),
+        labels=pod.labels,
         rules=pod.rules,
         failed=seen.has_failed,
     )

@@ -36,6 +36,8 @@ class MovedPod:
     """When the report was sampled that showed it. Only a later one shows that it is gone."""
     digest: str = ""
     """Of the workload file that it was started from; empty: another owner replaces it."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """By which disruption budgets select it, also once it is gone."""
     rules: PlacementRules | None = None
     """Where it may be, as far as it is reported: its replacement as well."""
     failed: bool = False
@@ -137,6 +139,17 @@ class NodeDocument:
 
 
 @record(frozen=True, slots=True)
+class TakenPod:
+    """A pod that a move has ended, for as long as a disruption budget may count it as healthy still."""
+
+    uid: str
+    namespace: str
+    labels: Mapping[str, str]
+    gone_s: float
+    """When its end was received, by the server's clock."""
+
+
+@record(frozen=True, slots=True)
 class ArbitrationState:
     """The one row on every path: its generation rises with every change of any job."""
 
@@ -147,6 +160,7 @@ class ArbitrationState:
     buckets: Mapping[tuple[LimiterScope, str], LimiterBucket] = field(default_factory=dict)
     documents: Mapping[str, NodeDocument] = field(default_factory=dict)
     """By node, until the agent has answered that it wants nothing there."""
+    taken: tuple[TakenPod, ...] = ()
 
 
 @record(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def seen_budget(changed: DisruptionBudgetChanged) -> SeenBudget:
         max_unavailable=None if least is not None else most,
         server_allows=changed.allowed,
     )
-    return SeenBudget(changed.namespace, _selector(changed), budget)
+    return SeenBudget(changed.namespace, _selector(changed), budget, changed.changed_at.timestamp())
 
 
 def _bound(text: str) -> IntOrPercent | None:

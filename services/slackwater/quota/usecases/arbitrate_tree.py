@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from slackwater.decisions.record import DecisionRecord
@@ -40,6 +41,7 @@ from slackwater.quota.usecases.ask_reclaims import reclaim_requests
 from slackwater.quota.usecases.claim_records import SERVICE, claim_event, claim_records, finding_record
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
+from slackwater.quota.usecases.shared_reads import SharedReads
 from slackwater.quota.usecases.tree_view import ClaimStanding, TreeView, wait_note
 
 MOST_TOGETHER: Final = 512
@@ -89,6 +91,7 @@ class ArbitrateTree:
         self._places: dict[str, QueuePlace] = {}
         self._pending: list[PendingRequest] = []
         self._turn = asyncio.Lock()
+        self._reads = SharedReads(self._turn, store, partial(self._current, check=True))
 
     async def decide(self, request: ClaimRequest) -> PendingRequest:
         """Carry out a request and whatever can be decided with it; returns what came of it.
@@ -146,8 +149,7 @@ class ArbitrateTree:
 
     async def live(self) -> Sequence[QuotaClaim]:
         """Returns the claims that have not ended, as stored now. Raises Unavailable."""
-        async with self._turn, self._store.unit_of_work() as unit:
-            return list((await self._current(unit, check=True)).claims.values())
+        return await self._reads.read(lambda current, _: list(current.claims.values()))
 
     async def preview(self, request: ClaimRequest) -> KeptClaim:
         """Returns the claim as it would be, and changes nothing. Raises as `decide`."""
@@ -172,38 +174,42 @@ class ArbitrateTree:
     async def view(self) -> TreeView:
         """Returns the tree as it is stored now. Raises Unavailable, BrokenTree."""
         self._trees.require_pools()
-        async with self._turn, self._store.unit_of_work() as unit:
-            current = await self._current(unit, check=True)
-            layout, totals = self._trees.layout(self.tree), self._trees.totals(self.tree)
-            index = current.index
-            quotas = [replace(quota, own_request=index.requested.get(quota.name, {})) for quota in layout.order]
-            return TreeView(
-                self.tree,
-                current.stored.generation,
-                totals,
-                {quota.name: quota for quota in layout.order},
-                ledger(quotas, totals.total),
-                dict(accounts(layout, index, totals.total)),
-                list(current.kept.values()),
-                dict(self._places_of(current)),
-            )
+        return await self._reads.read(self._view)
+
+    def _view(self, current: TreeLedger, _: Mapping[str, KeptClaim]) -> TreeView:
+        layout, totals, index = self._trees.layout(self.tree), self._trees.totals(self.tree), current.index
+        quotas = [replace(quota, own_request=index.requested.get(quota.name, {})) for quota in layout.order]
+        return TreeView(
+            self.tree,
+            current.stored.generation,
+            totals,
+            {quota.name: quota for quota in layout.order},
+            ledger(quotas, totals.total),
+            dict(accounts(layout, index, totals.total)),
+            list(current.kept.values()),
+            dict(self._places_of(current)),
+        )
 
     async def claim(self, name: str) -> ClaimStanding | None:
         """Returns a claim of this tree with its place in the queue; None if it is not kept any more. Raises
         Unavailable."""
-        async with self._turn, self._store.unit_of_work() as unit:
-            current = await self._current(unit, check=True)
-            kept = current.kept.get(name) or (await unit.find([name])).get(name)
+
+        def standing(current: TreeLedger, ended: Mapping[str, KeptClaim]) -> ClaimStanding | None:
+            kept = current.kept.get(name) or ended.get(name)
             return None if kept is None or kept.tree != self.tree else self._standing(kept, current)
+
+        return await self._reads.read(standing, name)
 
     async def waiting(self, most: int) -> Sequence[ClaimStanding]:
         """Returns the first claims of the queues, those with the best places first. Raises Unavailable, Conflict."""
-        async with self._turn, self._store.unit_of_work() as unit:
-            current = await self._current(unit, check=True)
+
+        def first(current: TreeLedger, _: Mapping[str, KeptClaim]) -> Sequence[ClaimStanding]:
             places = self._places_of(current)
             queued = [kept for kept in current.kept.values() if kept.claim.state is ClaimState.QUEUED]
             queued.sort(key=lambda kept: (places[kept.claim.id].position, kept.claim.quota))
             return [self._standing(kept, current) for kept in queued[:most]]
+
+        return await self._reads.read(first)
 
     def standing(self, kept: KeptClaim) -> ClaimStanding:
         """Returns a claim that was just decided about with its place in the queue."""

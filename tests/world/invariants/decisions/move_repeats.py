@@ -46,7 +46,8 @@ def _of_step(record: DecisionRecord, again: Any) -> tuple[Any, Any]:
         after = start(before, given["now_s"])
     else:
         following = settle(before, job_replay.view_of(given["view"]), given["now_s"])
-        after = next((one for one in following if one.step is not before.step), before)
+        place = before.step, before.start_attempt
+        after = next((one for one in following if (one.step, one.start_attempt) != place), before)
     said = (record.result, record.reason, record.remaining_because)
     because = step_text(after)
     if after.reason is MigrationReason.UNSCHEDULABLE and after.outcome is not None:

@@ -11,7 +11,7 @@ from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.core.at_rest import REST
 from tests.world.invariants.payloads import payload_of
 from tests.world.move_fleet import BARE, DAEMON
-from tests.world.move_machines import LOST
+from tests.world.move_machines import NO_EVICTION
 from tests.world.plan import DESCHEDULER
 from tests.world.servers import Commit
 from tests.world.settling import has_settled
@@ -133,7 +133,7 @@ class MovesEndWithConstantLoad(Invariant):
         elif not self._rests:
             return
         elif step.kind is Kind.POD_ENDED:
-            if step.detail["by"] != LOST:
+            if step.detail["by"] not in NO_EVICTION:
                 raise Violation(f"{step.subject} is evicted at rest by {step.detail['by']}")
         elif (move := payload_of(step, MoveProposed)) is not None:
             raise Violation(f"{move.profile} proposes {move.pod_uid} from {move.node} to {move.target}: {move.reason}")

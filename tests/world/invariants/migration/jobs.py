@@ -131,6 +131,8 @@ def _due_s(stored: StoredJob) -> float | None:
         return job.submitted_s + job.wait_s if job.wait_s > 0 else None
     if job.step is MigrationStep.WITHDRAWING and job.evict_by_s is not None:
         return job.evict_by_s + CONFIRM_S
+    if job.step is MigrationStep.REPLACING and job.starts_replacement:
+        return None  # a start has a time of its own: tests.world.invariants.migration.starts
     return job.evict_by_s if job.step is MigrationStep.EVICTING else job.deadline_s
 
 

@@ -10,7 +10,8 @@ from tests.world.changes import Confirmed
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.migration.move_commits import MoveBooks, move_commit_of
 from tests.world.invariants.payloads import payload_of
-from tests.world.move_machines import LOST
+from tests.world.job_operators import ABORT
+from tests.world.move_machines import NO_EVICTION
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -82,7 +83,7 @@ class BudgetsHold(Invariant):
                 self._most = max(self._most, self._default if step.at < self._known_since + HEARD_SECONDS / 2 else 0)
             return
         by = str(step.detail["by"])
-        if step.at >= self.world.plan.fault_seconds or by == LOST:
+        if step.at >= self.world.plan.fault_seconds or by in NO_EVICTION:
             return
         self._evicted[step.kind] += 1
         if self._evicted[step.kind] > self._most:
@@ -90,11 +91,12 @@ class BudgetsHold(Invariant):
 
 
 class WithdrawnJobsEvictNothing(Invariant):
-    """Once the deletion of its document was confirmed, and could be read, a job does not begin to evict; at rest it has
-    ended, or is known to be aborted."""
+    """Once the deletion of its document, or the abort of a job without one, was confirmed, and could be read, a job
+    does not begin to evict; at rest it has ended, or is known to be aborted. What asks for an abort is dropped only
+    with the commit that notes the abort in the job."""
 
     NAME = "withdrawn jobs evict nothing"
-    KINDS: ClassVar = (Kind.COMMITTED, Kind.APPLIED, Kind.DELETED, Kind.FROZEN, Kind.RESUMED)
+    KINDS: ClassVar = (Kind.COMMITTED, Kind.APPLIED, Kind.DELETED, Kind.ANSWERED, Kind.FROZEN, Kind.RESUMED)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -117,7 +119,7 @@ class WithdrawnJobsEvictNothing(Invariant):
         planned = confirmed.planned
         if planned.kind != "PodMigrationJob":
             return
-        if planned.verb == "delete" and confirmed.is_done:
+        if planned.verb in ("delete", ABORT) and confirmed.is_done:
             self._deleted[planned.name] = step.at
         elif planned.verb == "put":  # stored, or not known to be
             self._deleted.pop(planned.name, None)
@@ -127,6 +129,10 @@ class WithdrawnJobsEvictNothing(Invariant):
         if commit is None:
             return
         self._books.apply(commit)
+        for name in commit.aborts:
+            stored = self._books.jobs.get(name)
+            if stored is not None and stored.is_live and not stored.job.abort_requested:
+                raise Violation(f"{stored.job.id} is {stored.job.step}; its abort is taken in, and not noted")
         is_late = step.at - self._stood_still.get(commit.member, -HEARD_SECONDS) < HEARD_SECONDS
         for name, (before, after) in commit.jobs.items():
             since = self._deleted.get(name)

@@ -40,6 +40,8 @@ class MoveCommit:
     rounds: tuple[float | None, float | None] = (None, None)
     """When the last round of arbitration began."""
     records: list[DecisionRecorded] = field(default_factory=list)
+    aborts: list[str] = field(default_factory=list)
+    """Names of jobs whose abort is taken in: it is asked for no more."""
 
     @property
     def has_round(self) -> bool:
@@ -66,6 +68,9 @@ def _read(commit: Commit) -> MoveCommit:
             _add(read.jobs, _JOB, before, after)
         elif table == RESERVATIONS:
             _add(read.reservations, _RESERVATION, before, after)
+        elif table == ASKS and before is not None and after is None:
+            if before["document"].content["request"] is None:
+                read.aborts.append(str(before["document"].content["name"]))
         elif table == STATE and after is not None:
             read.generations = (before["generation"] if before else 0, after["generation"])
             read.rounds = _round(before), _round(after)

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.migration.move_commits import MoveBooks, move_commit_of
 from tests.world.invariants.payloads import payload_of
-from tests.world.move_machines import LOST
+from tests.world.move_machines import LOST, NO_EVICTION
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -22,7 +22,10 @@ from slackwater.podmigration.jobs import MoveOutcome
 AGAIN: Final = frozenset({EvictionOutcome.REFUSED, EvictionOutcome.EXPIRED})
 """Answers after which an eviction may be asked for under a new id."""
 GONE: Final = frozenset(
-    {MoveOutcome.MOVED, MoveOutcome.EVICTED, MoveOutcome.REPLACEMENT_PENDING, MoveOutcome.POD_VANISHED}
+    {
+        *(MoveOutcome.MOVED, MoveOutcome.EVICTED, MoveOutcome.REPLACEMENT_PENDING, MoveOutcome.POD_VANISHED),
+        MoveOutcome.RETURNED,
+    }
 )
 
 
@@ -72,7 +75,7 @@ class PodsEndByTheirMoves(Invariant):
         else:
             self._lives.apply(step)
             by = str(step.detail.get("by", LOST))
-            if step.kind is Kind.POD_ENDED and by != LOST and by not in self._asked:
+            if step.kind is Kind.POD_ENDED and by not in NO_EVICTION and by not in self._asked:
                 raise Violation(f"{step.subject} ended by {by}, which no job asked for")
 
     def _commit(self, step: Step) -> None:
@@ -153,7 +156,7 @@ class JobsSayWhatBecame(Invariant):
             raise Violation(f"{job.id} ended as {job.outcome}; {job.pod} runs")
         if job.outcome is MoveOutcome.OLD_POD_RUNS:
             self._check_ended(job.pod)
-        if job.outcome is MoveOutcome.MOVED:
+        if job.outcome in (MoveOutcome.MOVED, MoveOutcome.RETURNED):
             new = job.replacement
             if self._lives.workloads.get(new) != stored.pod.workload or new == job.pod:
                 raise Violation(f"{job.id} ended with {new or 'nothing'} in place of {job.pod}")
