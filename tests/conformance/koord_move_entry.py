@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -90,7 +90,7 @@ def reservation_template(case: Case) -> Verdict:
     return compare({name: got[name] for name in want}, want)
 
 
-def _term(term: tuple[LabelRequirement, ...], avoided: list[list[Any]]) -> dict[str, Any]:
+def _term(term: Sequence[LabelRequirement], avoided: list[list[Any]]) -> dict[str, Any]:
     expressions = [[each.key, each.operator.value, list(each.values)] for each in term]
     return {**({"match_expressions": expressions} if expressions else {}), "match_fields": avoided}
 
