@@ -25,6 +25,8 @@ import koord_predictors
 import koord_profiles
 import koord_quota
 import koord_quota_claims
+import koord_quota_manager
+import koord_quota_pools
 import koord_quota_rules
 import koord_server
 import koord_strategies
@@ -60,6 +62,8 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **koord_quota.ADAPTORS,
         **koord_quota_rules.ADAPTORS,
         **koord_quota_claims.ADAPTORS,
+        **koord_quota_manager.ADAPTORS,
+        **koord_quota_pools.ADAPTORS,
         **koord_profiles.ADAPTORS,
     },
     "koord-descheduler-vectors/1": koord_descheduler.ADAPTORS,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import koord_low_node_load
+import koord_move_entry
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.descheduling.evictability import NEVER_COST, eviction_cost
@@ -22,6 +23,7 @@ from slackwater.podmigration.lifecycle import (
     Replacement,
     ReservationState,
     admit,
+    desired_state,
     settle,
     start,
 )
@@ -257,12 +259,52 @@ def migration_state(case: Case) -> Verdict:
         return compare(got, want)
     if "bound_pod" in given:
         return _bound(given["bound_pod"], want)
+    if "steps" in given:
+        return _steps(given["steps"], want["results"])
     reservation = given.get("reservation")
     if isinstance(reservation, Mapping):
         return _reserved(reservation, given, want)
     if reservation == "unschedulable":
         return _unschedulable(want)
-    return not_covered("a case in words")
+    return _in_words(given)
+
+
+def _in_words(given: Mapping[str, Any]) -> Verdict:
+    return not_covered(f"a job in words that no view of a move stands for: {', '.join(sorted(given))}")
+
+
+_BEGUN = MoveView(pod=OldPod.GONE, reservation=ReservationState.AVAILABLE, reservation_node="elsewhere")
+_STEPS: Mapping[str, tuple[MoveView, ...]] = {
+    "condition Eviction=True": (_RESERVED, replace(_BEGUN, eviction=EvictionAnswer.COMPLETED)),
+    "pod missing, status ReservationScheduled": (_BEGUN,),
+    "evict error": (_RESERVED, replace(_RESERVED, eviction=EvictionAnswer.REFUSED)),
+    "evict ok": (_RESERVED, _RESERVED),
+    "pod gone": (_RESERVED, replace(_BEGUN, eviction=EvictionAnswer.COMPLETED)),
+}
+"""What is seen, one after the other, of a job that reserves. An eviction is declared in the step that takes the
+reservation for scheduled, so that a pod that is missing then is missing before it."""
+
+
+def _steps(steps: Sequence[str], results: Sequence[str]) -> Verdict:
+    """Rounds follow events and the clock: when the peer looks again is no part of a result."""
+    if unknown := set(steps) - _STEPS.keys():
+        return _in_words(dict.fromkeys(unknown, True))
+    got = []
+    for step in steps:
+        job = _running()
+        for view in _STEPS[step]:
+            job = _after(job, view)
+        got.append("done" if step.startswith("condition") and not desired_state(job).eviction else _eviction_of(job))
+    return compare(got, [result.removesuffix(" requeue 3s") for result in results])
+
+
+def _eviction_of(job: MigrationJob) -> str:
+    """As the peer has it: how the job ended, or else the condition; an error leads to another attempt in both."""
+    if job.outcome is not None:
+        return f"{job.phase.value}/{job.reason.value}"
+    state = job.conditions[MigrationCondition.EVICTION]
+    is_repeated = state.reason is MigrationReason.FAILED_EVICT and desired_state(job).eviction
+    return "error bubbled up" if is_repeated else f"Eviction={state.status}/{state.reason.value}"
 
 
 def _unschedulable(want: Mapping[str, Any]) -> Verdict:
@@ -288,7 +330,7 @@ def _reserved(reservation: Mapping[str, Any], given: Mapping[str, Any], want: Ma
         return compare(job.phase.value, want["phase"])
     if reservation.get("phase") == "Available" and want.get("phase") == "Succeeded":
         return _happy(want, paused=bool(given.get("paused_then_released")))
-    return not_covered("a case in words")
+    return _in_words(given)
 
 
 def _bound(bound: Sequence[str | None], want: Mapping[str, Any]) -> Verdict:
@@ -337,4 +379,5 @@ ADAPTORS: Mapping[str, Adaptor] = {
     "object_limiter": object_limiter,
     "migration_state": migration_state,
     **koord_low_node_load.ADAPTORS,
+    **koord_move_entry.ADAPTORS,
 }

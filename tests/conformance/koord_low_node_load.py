@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from pydantic import ValidationError
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.descheduling.anomaly import AnomalyCondition, AnomalyState, after_round, marked
 from slackwater.descheduling.builtin import DefaultEvictor
 from slackwater.descheduling.cycle import CycleCounts, CycleGate, CycleLimits
+from slackwater.descheduling.documents import DeschedulerProfile
 from slackwater.descheduling.evictability import EVICT, EvictorSettings, protection
 from slackwater.descheduling.low_node_load import (
     LowNodeLoadArgs,
@@ -246,10 +248,22 @@ def reason(case: Case) -> Verdict:
 def pool_select(case: Case) -> Verdict:
     given = case["in"]
     selector = given["selector"]
-    if selector and any(name.startswith("$") for name in selector):
-        return not_covered("selectors with operators: validated with the kind")
+    if selector and "$op" in selector:
+        return _with_operator(selector["$op"], wanted(case))
     chosen = select_nodes([node_of(each) for each in given["nodes"]], selector, set(given["processed"]))
     return compare([node.name for node in chosen], wanted(case))
+
+
+def _with_operator(operator: str, want: Any) -> Verdict:
+    """Operators are those of the profile's own selector; its pools select by labels alone."""
+    selector = {"matchExpressions": [{"key": "test", "operator": operator}]}
+    document = {"kind": "DeschedulerProfile", "metadata": {"name": "p"}, "spec": {"nodeSelector": selector}}
+    try:
+        DeschedulerProfile.model_validate(document)
+    except ValidationError as error:
+        is_of_selector = any("matchExpressions" in each["loc"] for each in error.errors())
+        return compare("error" if is_of_selector else str(error), want)
+    return not_covered("nodes of an operator: the case gives no key and values")
 
 
 def anomaly_rounds(case: Case) -> Verdict:

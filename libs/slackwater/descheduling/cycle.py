@@ -13,6 +13,7 @@ from slackwater.descheduling.placer import Placer
 from slackwater.descheduling.plugins import (
     BalancePoint,
     DeschedulePoint,
+    EvictPoint,
     FilterPoint,
     Plugin,
     PreEvictionFilterPoint,
@@ -22,6 +23,8 @@ from slackwater.model.records import record
 
 NO_TARGET: Final = "no_target"
 """No other node holds the pod, or none that would be better."""
+NOT_SUBMITTED: Final = "not_submitted"
+"""A plugin of the Evict point left the proposal out."""
 MOST_HELD: Final = 50
 """Pods that a cycle names with what held them; all are counted."""
 _Propose = Callable[[ClusterPlacement, float, EvictionGate], Sequence[EvictionProposal]]
@@ -144,7 +147,7 @@ class CyclePlan:
 
     proposals: Sequence[EvictionProposal]
     dropped: Mapping[str, str]
-    """By pod: why a filter before eviction dropped its proposal."""
+    """By pod: why its proposal is not submitted."""
     refusals: Mapping[str, int]
     moves: Moves
     held: Sequence[HeldProposal] = ()
@@ -162,10 +165,10 @@ def run_cycle(
     replicas: Mapping[str, int] | None = None,
     margin: float | None = None,
 ) -> CyclePlan:
-    """Returns the plan of a cycle: Deschedule before Balance, each in the order of the plugins, then PreEvictionFilter
-    and Sort. Each plugin sees the cluster after the moves of those before it. A pod without workload does not rest,
-    because its next pod is not known to be the same one. `margin`: a proposal needs a target that stays so far below
-    its allocatable amounts, 0..1; None: targets are the plugins' concern alone."""
+    """Returns the plan of a cycle: Deschedule before Balance, each in the order of the plugins, then PreEvictionFilter,
+    Sort and Evict. Each plugin sees the cluster after the moves of those before it. A pod without workload does not
+    rest, because its next pod is not known to be the same one. `margin`: a proposal needs a target that stays so far
+    below its allocatable amounts, 0..1; None: targets are the plugins' concern alone."""
     filters = [plugin for plugin in plugins if isinstance(plugin, FilterPoint)]
     gate = CycleGate(filters, limits, moves or {}, rules, replicas or {}, now_s)
     proposals: list[EvictionProposal] = []
@@ -191,6 +194,11 @@ def run_cycle(
     for plugin in plugins:
         if isinstance(plugin, SortPoint):
             accepted = list(plugin.sort(accepted))
+    for plugin in plugins:
+        if isinstance(plugin, EvictPoint):
+            submitted = plugin.evict(accepted, now_s)
+            dropped |= {each.pod.uid: NOT_SUBMITTED for each in accepted if each.pod.uid not in submitted}
+            accepted = [each for each in accepted if each.pod.uid in submitted]
     moved = Counter(proposal.pod.workload for proposal in accepted)
     following = with_moves(moves or {}, moved, now_s, rules)
     return CyclePlan(accepted, dropped, gate.refusals, following, tuple(gate.held.values()))

@@ -1,13 +1,13 @@
 """The extension points of descheduling. Distributions add plugins by the entry point `slackwater.deschedule`.
 
 The points are those of the Kubernetes descheduler, with Sort, which orders the proposals of all plugins, and Evict,
-which maps an accepted proposal to what is submitted. A plugin implements the points that it needs. All are pure: they
+which chooses which accepted proposals are submitted. A plugin implements the points that it needs. All are pure: they
 are called with a snapshot and a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol, runtime_checkable
 
 from slackwater.descheduling.placement import ClusterPlacement, EvictionGate, EvictionProposal, PlacedPod
@@ -54,9 +54,10 @@ class SortPoint(Protocol):
 
 @runtime_checkable
 class EvictPoint(Protocol):
-    """Turns accepted proposals into what is submitted, for example migration jobs, by proposal."""
+    """Has the last word on a cycle: it sees all accepted proposals at once, in their order."""
 
-    def evict(self, proposals: Sequence[EvictionProposal], now_s: float) -> Mapping[str, object]: ...
+    def evict(self, proposals: Sequence[EvictionProposal], now_s: float) -> Collection[str]:
+        """Returns the UIDs of the pods whose proposals are submitted; the others wait for another cycle."""
 
 
 Plugin = object

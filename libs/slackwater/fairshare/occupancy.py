@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from slackwater.fairshare.admission import LimitExcess, QuotaLimit
+from slackwater.fairshare.admission import LimitExcess, QuotaLimit, shortages
 from slackwater.fairshare.tree import ROOT, Amounts
 from slackwater.fairshare.tree_layout import Figures, TreeLayout
 
@@ -80,7 +80,7 @@ class Occupancy:
 
     def shortfall(self, quota: str, amounts: Amounts) -> dict[str, int]:
         """Returns by resource how much would have to become free for the amounts to fit, at the tightest limit."""
-        found: dict[str, int] = {}
+        found = shortages(self.excesses(quota, amounts))  # of what is used: beyond a limit it counts without mins
         wanted = {resource: amount for resource, amount in amounts.items() if amount > 0}
         for name, resource, seen, change in self._changes(quota, wanted, 1):
             excess = self._excess(name, resource, seen, change)

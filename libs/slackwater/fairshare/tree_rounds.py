@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from slackwater.fairshare.admission import LimitExcess, QuotaLimit, shortages
 from slackwater.fairshare.arbitration_plan import (
@@ -25,7 +26,7 @@ from slackwater.fairshare.tree import ROOT, Amounts, added
 from slackwater.fairshare.tree_layout import Figures, TreeLayout
 from slackwater.fairshare.tree_state import TreeState
 from slackwater.fairshare.turn_order import TurnOrder
-from slackwater.fairshare.victims import choose, in_reclaim_order, newest_first, undo
+from slackwater.fairshare.victims import choose, in_reclaim_order, newest_first, reclaim_of, undo
 from slackwater.fairshare.waiting_queue import QueueCursor, Shape, shape_of
 
 
@@ -65,7 +66,7 @@ class TreeRounds:
         self._admitted: set[str] = set()
         self._reclaims: list[ClaimReclaim] = []
         self._ungranted: list[ClaimReclaim] = []
-        self._reserved: set[str] = set()
+        self._reserved: dict[str, QuotaClaim] = {}
         self._kept: set[str] = set()
         """Claims that what is free is kept for; they are not tried again."""
         self._reasons: dict[str, WaitReason] = {}
@@ -154,7 +155,7 @@ class TreeRounds:
         self._kept.add(claim.id)
         self._reasons[claim.id] = reason
         if reserved:
-            self._reserved.add(claim.id)
+            self._reserved[claim.id] = claim
 
     def _fits_afterwards(self, claim: QuotaClaim) -> bool:
         return self._state.after.fits(claim.quota, claim.request) and not self._is_bound(claim)
@@ -198,7 +199,7 @@ class TreeRounds:
             amounts = None if kept else self._amounts(claim, limits)
             if amounts is not None:
                 cursor.advance()
-                self._admit(claim, amounts, basis)
+                self._admit_in_order(claim, amounts, basis)
                 return True
             if self._blocks(claim):
                 return False
@@ -207,6 +208,24 @@ class TreeRounds:
             else:
                 cursor.drop_shape()
         return False
+
+    def _admit_in_order(self, claim: QuotaClaim, amounts: Amounts, basis: AdmissionBasis) -> None:
+        """Admits the claim; where one of its shape before it waits for a reclaim, that one, and the reclaim is for the
+        claim then."""
+        key = (claim.quota, shape_of(claim))
+        alike = [each for each in self._reserved.values() if (each.quota, shape_of(each)) == key]
+        first = next(iter(in_order(alike, self._settings.aging_s)), None)
+        if first is None or (basis is AdmissionBasis.BORROWED and self._backs_off(first)):
+            self._admit(claim, amounts, basis)
+            return
+        self._state.release_kept(first, first.request)
+        self._kept.discard(first.id)
+        del self._reserved[first.id], self._reasons[first.id]
+        self._admit(first, amounts, basis)
+        self._keep(claim, WaitReason.RECLAIMING, reserved=True)
+        for place, each in enumerate(self._reclaims):
+            if each.for_claim == first.id:
+                self._reclaims[place] = replace(each, for_claim=claim.id)
 
     def _amounts(self, claim: QuotaClaim, limits: Figures | None) -> Amounts | None:
         """Returns what the claim is admitted with now, None if it waits."""
@@ -408,7 +427,7 @@ class TreeRounds:
         """Orders the victims to end; orders none, and returns why, where fewer may be evicted now."""
         if self._budget is not None and len(victims) > self._budget:
             return WaitReason.BUDGET
-        orders = [self._reclaim_of(victim, reason, claim, needed) for victim in victims]
+        orders = [reclaim_of(self._state, victim, reason, claim, needed, self._now_s) for victim in victims]
         if self._granted is not None:
             lacking = {each.id for each in victims if each.started_s is not None and each.id not in self._granted}
             if lacking:
@@ -420,20 +439,3 @@ class TreeRounds:
         self._victims.update(victim.id for victim in victims)
         self._reclaims += orders
         return None
-
-    def _reclaim_of(
-        self, victim: QuotaClaim, reason: ReclaimReason, claim: QuotaClaim | None, needed: Amounts
-    ) -> ClaimReclaim:
-        started = victim.started_s is not None
-        return ClaimReclaim(
-            victim=victim.id,
-            victim_quota=victim.quota,
-            amounts=victim.holds,
-            reason=reason,
-            deadline_s=self._now_s + victim.grace_s if started else self._now_s,
-            for_quota="" if claim is None else claim.quota,
-            for_claim="" if claim is None else claim.id,
-            used={resource: held for resource, held in self._state.now.of(victim.quota).items() if held},
-            runtime=self._state.runtime[victim.quota],
-            needed=needed,
-        )

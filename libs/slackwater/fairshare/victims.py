@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from slackwater.fairshare.admission import LimitExcess
-from slackwater.fairshare.claims import QuotaClaim
-from slackwater.fairshare.tree import ROOT
+from slackwater.fairshare.arbitration_plan import ClaimReclaim
+from slackwater.fairshare.claims import QuotaClaim, ReclaimReason
+from slackwater.fairshare.tree import ROOT, Amounts
 from slackwater.fairshare.tree_state import TreeState
 
 
@@ -32,6 +33,29 @@ def in_reclaim_order(state: TreeState, quotas: Iterable[str]) -> list[QuotaClaim
 def newest_first(claim: QuotaClaim) -> tuple[float, float, str]:
     """Returns the sort key among equals."""
     return (-(claim.admitted_s or 0.0), -claim.submitted_s, claim.id)
+
+
+def reclaim_of(
+    state: TreeState,
+    victim: QuotaClaim,
+    reason: ReclaimReason,
+    claim: QuotaClaim | None,
+    needed: Amounts,
+    now_s: float,
+) -> ClaimReclaim:
+    """Returns the order for one victim to end, with its grace if it has started; `claim` is what it ends for."""
+    return ClaimReclaim(
+        victim=victim.id,
+        victim_quota=victim.quota,
+        amounts=victim.holds,
+        reason=reason,
+        deadline_s=now_s if victim.started_s is None else now_s + victim.grace_s,
+        for_quota="" if claim is None else claim.quota,
+        for_claim="" if claim is None else claim.id,
+        used={resource: held for resource, held in state.now.of(victim.quota).items() if held},
+        runtime=state.runtime[victim.quota],
+        needed=needed,
+    )
 
 
 def choose(

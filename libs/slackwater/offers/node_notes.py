@@ -78,6 +78,20 @@ def notes_of(annotations: Mapping[str, str], capacity: Resources) -> NodeNotes:
     )
 
 
+def allocatable_of(annotations: Mapping[str, str], allocatable: Resources) -> Resources:
+    """Returns what a node's loads and requests are compared with: the annotated raw allocatable, at most `allocatable`;
+    without one that can be read `allocatable` itself. `notes_of` reports what cannot be read."""
+    for prefix in PREFIXES:
+        text = annotations.get(f"{prefix}raw-allocatable")
+        if text is None:
+            continue
+        try:
+            return _raw_allocatable(text).smaller_of(allocatable)
+        except InvalidInput:
+            continue
+    return allocatable
+
+
 def _known_annotations(annotations: Mapping[str, str]) -> Iterator[tuple[str, str, str, Callable[[str], Any]]]:
     """Yields the known annotations; Slackwater's prefix comes before the field's."""
     for prefix in PREFIXES:

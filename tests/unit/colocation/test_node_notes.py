@@ -11,7 +11,7 @@ from colocation_scene import Colocation, received
 from slackwater.events.envelope import event_of
 from slackwater.events.resources_offered import StatusOffered
 from slackwater.model.quantities import Resources
-from slackwater.offers.node_notes import NodeNotes, NodeStatus, notes_of
+from slackwater.offers.node_notes import NodeNotes, NodeStatus, allocatable_of, notes_of
 from slackwater.offers.reserved_amounts import ThirdParty
 from slackwater.offers.strategy import MidMode, Strategy
 from slackwater.testing.windows import described
@@ -87,6 +87,26 @@ def test_what_cannot_be_read_is_left_out_and_named_and_the_rest_is_read(name: st
     assert why in problem
     assert ("1" if "ratio" in name else "2") == found.cpu_ratio
     assert Resources(0 if name == "reservation" else 1000, 0) == found.reserved
+
+
+@pytest.mark.parametrize(
+    ("annotations", "cpu_milli"),
+    [
+        ({}, 8000),
+        ({"node.koordinator.sh/raw-allocatable": '{"cpu": "7", "memory": "14Gi"}'}, 7000),
+        ({"node.koordinator.sh/raw-allocatable": '{"cpu": "70", "memory": "14Gi"}'}, 8000),
+        ({"node.koordinator.sh/raw-allocatable": '{"cpu": "7"}'}, 8000),
+        (
+            {
+                "slackwater.io/raw-allocatable": "{",
+                "node.koordinator.sh/raw-allocatable": '{"cpu": "7", "memory": "14Gi"}',
+            },
+            7000,
+        ),
+    ],
+)
+def test_the_raw_allocatable_holds_where_it_can_be_read(annotations: dict[str, str], cpu_milli: int) -> None:
+    assert allocatable_of(annotations, CAPACITY).cpu_milli == cpu_milli
 
 
 def test_a_status_is_in_normal_cpus_without_what_others_hold() -> None:

@@ -104,6 +104,21 @@ def test_every_point_has_its_say() -> None:
     assert plan.moves == {"w-p3": [0.0], "w-p1": [0.0]}, "a dropped pod was not moved"
 
 
+class FirstTwo:
+    """Evict."""
+
+    def evict(self, proposals: Sequence[EvictionProposal], now_s: float) -> set[str]:
+        return {proposal.pod.uid for proposal in proposals[:2]}
+
+
+def test_what_the_last_word_leaves_out_is_not_moved() -> None:
+    pods = [pod(f"p{number}") for number in range(4)]
+    plan = run_cycle(cluster([node("n0"), node("n1")], pods), [FirstTwo(), AllPods(), ByName()], 0.0)
+    assert [proposal.pod.name for proposal in plan.proposals] == ["p3", "p2"], "after Sort, in its order"
+    assert plan.dropped == {"p1": "not_submitted", "p0": "not_submitted"}
+    assert plan.moves == {"w-p3": [0.0], "w-p2": [0.0]}
+
+
 def test_refusals_state_the_limit() -> None:
     pods = [pod(f"p{number}") for number in range(3)]
     plan = run_cycle(cluster([node("n0")], pods), [AllPods()], 0.0, limits=CycleLimits(per_node=1))

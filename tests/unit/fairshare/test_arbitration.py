@@ -185,6 +185,7 @@ def test_every_reclaim_is_for_a_claim_that_then_fits_and_gets_in(snapshot: Quota
     admitted = {each.claim for each in later.admissions}
     for reclaim in plan.reclaims:
         assert not reclaim.for_claim or reclaim.for_claim in admitted
+        assert not reclaim.for_claim or any(reclaim.amounts.get(key) for key in reclaim.needed), "of no use"
 
 
 @given(snapshots(most=7))

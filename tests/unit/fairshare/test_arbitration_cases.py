@@ -315,6 +315,13 @@ def test_a_pool_that_shrank_is_brought_back_by_those_above_their_runtime() -> No
     ]
 
 
+def test_what_is_needed_counts_what_is_used_of_a_pool_that_shrank_below_its_unlent_mins() -> None:
+    keeps = [Quota("a", minimum={"cpu": 4}, maximum={"cpu": 10}, lends=False), Quota("b", maximum={"cpu": 10})]
+    claims = [running("a0", 2), running("b0", 4, 1.0), claim("a1", 2)]
+    found = plan(keeps, claims, totals={"": {"cpu": 4}})
+    assert [(each.victim, each.for_claim, each.needed) for each in found.reclaims] == [("b0", "a1", {"cpu": 4})]
+
+
 def test_grace_that_is_over_is_an_eviction() -> None:
     uses = [running(f"a{place}", 2, float(place)) for place in range(5)]
     claims = {each.id: each for each in [*uses, claim("b0", 2, 50.0)]}

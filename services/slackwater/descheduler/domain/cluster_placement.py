@@ -19,7 +19,9 @@ from slackwater.descheduling.placement import PODS, ClusterPlacement, KubeQos, P
 from slackwater.descheduling.profile import ProfileScope
 from slackwater.descheduling.reported_pods import with_details
 from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.offers.node_notes import allocatable_of
 
 MOST_PODS_PER_NODE: Final = 110
 """As the kubelet has it by default; agents report no limit."""
@@ -57,9 +59,13 @@ def placement_of(view: ClusterView, scope: ProfileScope, pending: Iterable[Workl
 def _node(view: ClusterView, row: int) -> PlacementNode:
     nodes, facts = view.nodes, view.nodes.facts[row]
     measured = nodes.at[row, Source.REPORTED]
+    own = _amounts(nodes.allocatable, row)
+    if facts is not None and facts.annotations:
+        raw = allocatable_of(facts.annotations, Resources(own["cpu"], own["memory"]))
+        own = {"cpu": raw.cpu_milli, "memory": raw.memory_bytes}
     return PlacementNode(
         name=nodes.names[row],
-        allocatable={**_amounts(nodes.allocatable, row), **_offers(view, row), PODS: MOST_PODS_PER_NODE},
+        allocatable={**own, **_offers(view, row), PODS: MOST_PODS_PER_NODE},
         system_usage=_amounts(nodes.system_usage, row),
         system_peak=dict(zip(("cpu", "memory"), nodes.system_load(row), strict=True)),
         labels={} if facts is None else facts.labels,

@@ -12,7 +12,9 @@ from slackwater.cluster.view import CPU, MEMORY, Amounts, ClusterView
 from slackwater.descheduling.placement import PlacedPod, PlacementNode
 from slackwater.descheduling.reported_pods import with_details
 from slackwater.migration.domain.sightings import requests_of
+from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
+from slackwater.offers.node_notes import allocatable_of
 from slackwater.reservations.placement import NodeRoom, room_of
 from slackwater.reservations.reservation import PLACED, Reservation
 
@@ -103,15 +105,18 @@ def expected_peak(requests: Mapping[str, int]) -> dict[str, int]:
 
 
 def _node(view: ClusterView, name: str, row: int, taken_off: Mapping[str, int]) -> PlacementNode:
-    nodes = view.nodes
+    nodes, facts = view.nodes, view.nodes.facts[row]
+    own = _amounts(nodes.allocatable, row, "")
+    if facts is not None and facts.annotations:
+        raw = allocatable_of(facts.annotations, Resources(own["cpu"], own["memory"]))
+        own = {"cpu": raw.cpu_milli, "memory": raw.memory_bytes}
     allocatable = {
-        **_amounts(nodes.allocatable, row, ""),
+        **own,
         **_amounts(nodes.batch, row, "batch-"),
         **_amounts(nodes.mid, row, "mid-"),
     }
     for resource, amount in taken_off.items():
         allocatable[resource] = allocatable.get(resource, 0) + amount
-    facts = nodes.facts[row]
     return PlacementNode(
         name=name,
         allocatable=allocatable,

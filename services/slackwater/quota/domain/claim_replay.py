@@ -46,8 +46,12 @@ def replay_outcome(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int
 
 def replay_decision(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
     """As `replay_outcome`, for records that are older than decision 0145 and name this function. Raises OutdatedRule
-    where a quota below another has a min, or a claim may be admitted in part and a quota does not lend."""
-    read = snapshot_of(snapshot)
+    where a quota below another has a min, or a claim may be admitted in part or has to end while a quota does not
+    lend."""
+    return _older_decision(snapshot_of(snapshot), now_s, claim).result
+
+
+def _older_decision(read: QuotaSnapshot, now_s: float, claim: str) -> ClaimDecision:
     nested = any(quota.parent != ROOT and any(quota.minimum.values()) for quota in read.quotas)
     partial = any(each.partial_minimum is not None for each in read.claims)
     if nested or (partial and _keeps(read)):
@@ -55,26 +59,26 @@ def replay_decision(snapshot: Mapping[str, Any], now_s: float, claim: str) -> in
             f"claim {claim}: the record has mins that were scaled down with what their parent's children request, the"
             " rule of today into what the parent is entitled to (decision 0145)"
         )
-    return replay_outcome(snapshot, now_s, claim)
+    decision = decided_again(read, now_s, claim)
+    if decision.reason in _RECLAIMED and _keeps(read):
+        raise OutdatedRule(
+            f"claim {claim} had to end: the record has what was needed without what other quotas do not lend, or"
+            " without what was used beyond the pool; the rule of today has both (decisions 0132, 0145)"
+        )
+    return decision
 
 
 def replay_claim(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
     """As `replay_decision`, for records that are older than decision 0132 and name this function. Raises OutdatedRule
-    for a claim that the whole pool is too small for: its sum had what was used, and has what others do not lend; and
-    for a claim that was asked to end while a quota does not lend: what was needed did not count that."""
-    result, read = replay_decision(snapshot, now_s, claim), snapshot_of(snapshot)
-    reason = decided_again(read, now_s, claim).reason
-    if reason in _RECLAIMED and _keeps(read):
-        raise OutdatedRule(
-            f"claim {claim} had to end: the record has what was needed without what other quotas do not lend, the rule"
-            " of today has it with that (decision 0132)"
-        )
-    if reason is Reason.CLAIM_QUEUED_BEYOND_POOL:
+    for a claim that the whole pool is too small for too: its sum had what was used, and has what others do not
+    lend."""
+    decision = _older_decision(snapshot_of(snapshot), now_s, claim)
+    if decision.reason is Reason.CLAIM_QUEUED_BEYOND_POOL:
         raise OutdatedRule(
             f"claim {claim} waits for a larger pool: the record subtracts what was used then, the rule of today what"
             " other quotas do not lend (decision 0132)"
         )
-    return result
+    return decision.result
 
 
 def _keeps(snapshot: QuotaSnapshot) -> bool:

@@ -74,7 +74,7 @@ class SharedReads:
         """Carry out all reads that wait. If this caller leaves meanwhile, the next one's turn begins again."""
         reads, self._pending = self._pending, []
         try:
-            await self._look(reads)
+            await self._answer(reads)
         except Exception as error:  # noqa: BLE001 - of all reads that it kept from being carried out
             for each in reads:
                 if not each.is_done:
@@ -83,7 +83,7 @@ class SharedReads:
             self._pending = [*(each for each in reads if not each.is_done), *self._pending]
             raise
 
-    async def _look(self, reads: Sequence[PendingRead[Any]]) -> None:
+    async def _answer(self, reads: Sequence[PendingRead[Any]]) -> None:
         async with self._store.unit_of_work() as unit:
             current = await self._current(unit)
             missing = {each.claim for each in reads if each.claim} - current.kept.keys()
