@@ -152,9 +152,9 @@ class RoundWorldState:
             self.declared_starts[declared.node] = {
                 each.start_id: each.job.start_by_s or 0.0 for each in declared.starts
             }
-        if result.leave is not None:
-            granted = tuple(job for job, _ in result.leave.pools)
-            self.leaves[result.leave.request] = LeaveSaid(result.leave.request, granted, "", None, self.now_s + 120)
+        for asked in result.leave:
+            granted = tuple(job for job, _ in asked.pools)
+            self.leaves[asked.request] = LeaveSaid(asked.request, granted, "", None, self.now_s + 120)
         return result
 
     def _seen(self) -> SeenCluster:
