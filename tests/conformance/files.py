@@ -24,6 +24,8 @@ import koord_mid
 import koord_predictors
 import koord_profiles
 import koord_quota
+import koord_quota_manager
+import koord_quota_pools
 import koord_server
 import koord_strategies
 import koordlet_eviction
@@ -54,7 +56,12 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **koordlet_isolation.CRANE,
     },
     "koordlet-qos-vectors/1": {**koordlet_eviction.ADAPTORS, **koordlet_isolation.KOORDLET},
-    "koord-quota-sched-vectors/1": {**koord_quota.ADAPTORS, **koord_profiles.ADAPTORS},
+    "koord-quota-sched-vectors/1": {
+        **koord_quota.ADAPTORS,
+        **koord_quota_manager.ADAPTORS,
+        **koord_quota_pools.ADAPTORS,
+        **koord_profiles.ADAPTORS,
+    },
     "koord-descheduler-vectors/1": koord_descheduler.ADAPTORS,
 }
 """By schema and suite. A suite that is not here is not covered, and is reported so."""

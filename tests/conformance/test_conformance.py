@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from files import ADAPTORS, by_suite, chosen_files, judge_file
+from files import ADAPTORS, Judged, by_suite, chosen_files, judge_file
 from verdicts import DIFFERENCES, compare, differ, written_differences
 
 FILES = chosen_files()
@@ -14,9 +15,17 @@ if not FILES:
     pytest.skip("no vectors: set VECTORS to a file or folder", allow_module_level=True)
 
 
+Verdicts = Mapping[Path, Sequence[Judged]]
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> Verdicts:
+    return {file: list(judge_file(file)) for file in FILES}
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_no_case_fails(path: Path) -> None:
-    failures = [f"{one.id}: {one.verdict.why}" for one in judge_file(path) if one.verdict.word == "FAIL"]
+def test_no_case_fails(path: Path, verdicts: Verdicts) -> None:
+    failures = [f"{one.id}: {one.verdict.why}" for one in verdicts[path] if one.verdict.word == "FAIL"]
     assert not failures, "\n".join(failures)
 
 
@@ -44,35 +53,36 @@ CLAIMED = {
     ),
     "koord_quota_sched.json": (
         "colocation.probability colocation.qos_priority_matrix colocation.validate priority.band"
+        " quota.manager quota.profile_multiply"
     ),
 }
 
 
 @pytest.mark.parametrize("name", CLAIMED)
-def test_the_suites_of_this_version_pass_at_least_where_they_are_claimed(name: str) -> None:
+def test_the_suites_of_this_version_pass_at_least_where_they_are_claimed(name: str, verdicts: Verdicts) -> None:
     path = next((file for file in FILES if file.name == name), None)
     if path is None:
         pytest.skip(f"{name} is not among the vectors")
-    counts = by_suite(judge_file(path))
+    counts = by_suite(verdicts[path])
     for suite in CLAIMED[name].split():
         assert counts[name, suite]["pass"] > 0, suite
 
 
-def test_of_prediction_only_series_that_the_vectors_do_not_hold_are_left_out() -> None:
+def test_of_prediction_only_series_that_the_vectors_do_not_hold_are_left_out(verdicts: Verdicts) -> None:
     left_out = [
         (one.suite, one.verdict.why)
         for file in FILES
-        for one in judge_file(file)
+        for one in verdicts[file]
         if one.verdict.word == "not covered" and one.suite.startswith(("dsp_", "prediction_error"))
     ]
     assert all("series" in why for _, why in left_out), left_out
 
 
-def test_of_ensurance_nothing_is_left_out() -> None:
+def test_of_ensurance_nothing_is_left_out(verdicts: Verdicts) -> None:
     left_out = [
         one.suite
         for file in FILES
-        for one in judge_file(file)
+        for one in verdicts[file]
         if one.verdict.word == "not covered" and "issue 6" in one.verdict.why
     ]
     assert not left_out

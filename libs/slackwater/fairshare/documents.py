@@ -5,7 +5,7 @@ Source: shared/facts/koordinator-quota-scheduling.md 1.1, 1.9; Kueue has the que
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Annotated, Final, Literal
 
@@ -176,6 +176,11 @@ def pool_of(document: QuotaProfile) -> QuotaPool:
 def default_document(name: str) -> ElasticQuota:
     """Returns the quota of claims that no team has: no min, as much as the others leave, with the least weight."""
     most = {resource: MOST_CORES if is_cpu(resource) else MOST_BYTES for resource in KNOWN_RESOURCES}
-    spec = {"max": most, "sharedWeight": {r: "1m" if is_cpu(r) else 1 for r in most}}
+    spec = {"max": most, "sharedWeight": least_weight(most)}
     document = {"metadata": {"name": name, "changedBy": "quota"}, "spec": spec}
     return ElasticQuota.parse(document)
+
+
+def least_weight(resources: Iterable[str]) -> dict[str, str | int]:
+    """Returns a weight as documents write it, that leaves what is shared to all others."""
+    return {resource: "1m" if is_cpu(resource) else 1 for resource in resources}

@@ -1,7 +1,8 @@
 """ElasticQuota and ElasticQuotaProfile as ElasticQuota and QuotaProfile.
 
 The peer's quotas have labels and annotations for most of what is a field here. Its built-in quotas are `root`,
-`default` and `system` here; `root` is generated, and `system` has no counterpart yet.
+`default` and `system` here; `root` and `system` are generated. The peer's default quota is outside of its tree, and its
+max is beyond any cluster: as a weight, which it is here where none is written, that would leave nothing to the others.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from slackwater.fairshare.documents import MOST_BYTES, MOST_CORES
+from slackwater.fairshare.documents import MOST_BYTES, MOST_CORES, least_weight
 from slackwater.fairshare.tree import ROOT, is_cpu
 from slackwater.koordinator.conversion_report import ConvertedDocument, ConvertedItem, ImportOutcome, ReportLine
 from slackwater.koordinator.source_objects import SourceObject, document_name, json_object, mapping_of, texts_of
@@ -44,6 +45,8 @@ WITHOUT_COUNTERPART: Final[Mapping[str, str]] = {
     "allow-force-update": "every change is checked",
     "ignore-default-tree": "a tree has the nodes of its QuotaProfile",
 }
+SYSTEM_IS_GENERATED: Final = "it is generated of what pods of the system request, which comes off the total"
+DEFAULT_WEIGHT: Final = "it shares with the other quotas, so it has the least weight; max and min are kept"
 POOLS_OF_TREES: Final = "the agents of its nodes must report the pool: SLACKWATER_AGENT_POOL={pool}"
 
 
@@ -60,7 +63,7 @@ def quotas(objects: Sequence[SourceObject], profiles: Sequence[SourceObject]) ->
     parents = {_parent(one) for one in objects}
     for one in _parents_first([one for one in objects if names.get(one.name) != ROOT], names):
         if one.name == SYSTEM:
-            yield ReportLine(ImportOutcome.DROPPED, one.title, note="pods of the system have no quota yet")
+            yield ReportLine(ImportOutcome.DROPPED, one.title, note=SYSTEM_IS_GENERATED)
             continue
         yield from _quota(one, names, trees, is_parent=one.name in parents)
     for name in sorted(roots):
@@ -136,6 +139,9 @@ def _quota(
     if _label(quota, "allow-lent-resource") == "false":
         spec["allowLentResource"] = False
     yield from _all_amounts(quota, spec, target)
+    if name == CLUSTER and "max" in spec:
+        spec["sharedWeight"] = least_weight(spec["max"])
+        yield ReportLine(ImportOutcome.CHANGED, quota.title, f"{PREFIX}shared-weight", target, DEFAULT_WEIGHT)
     yield from _left_out(quota)
     yield ConvertedDocument(quota.title, KIND, name, spec)
     yield ReportLine(ImportOutcome.CONVERTED, quota.title, target=target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slackwater.fairshare.documents import ElasticQuota, quota_of
+from slackwater.fairshare.tree import ledger
 from slackwater.koordinator.conversion import convert
 from slackwater.koordinator.conversion_report import Conversion, ImportOutcome, ReportLine
 from slackwater.koordinator.source_objects import document_name, inverted
@@ -105,6 +108,20 @@ def test_quotas_keep_tree_amounts_and_order() -> None:
     dropped = {line.field for line in lines(made, "dropped")}
     assert "quota.scheduling.koordinator.sh/namespaces" in dropped
     assert "quota.scheduling.koordinator.sh/runtime" not in dropped, "the peer writes it itself"
+
+
+def test_the_default_quota_of_a_peer_takes_nothing_from_teams() -> None:
+    beyond_all = {"cpu": "1844674407370955161", "memory": "1844674407370955161"}
+    made = convert([quota("koordinator-default-quota", max=beyond_all), quota("team", max={"cpu": 8, "memory": 8})])
+    declared = [
+        quota_of(ElasticQuota.parse({"metadata": {"name": one.name}, "spec": dict(one.spec)})).quota
+        for one in made.documents
+    ]
+    both = [replace(one, own_request={"cpu": 8000, "memory": 8}) for one in declared]
+    runtime = ledger(both, {"cpu": 8000, "memory": 8}).runtime
+    assert runtime["team"] == {"cpu": 7999, "memory": 7}, "the least weight is 1 of 8,001 in CPU, and of 9 in memory"
+    (told,) = (line for line in made.report if line.field.endswith("shared-weight"))
+    assert (told.outcome, told.target) == (ImportOutcome.CHANGED, "ElasticQuota/default")
 
 
 def test_a_profile_states_tier_and_value_of_its_priority_class() -> None:
