@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
 from slackwater.migration.domain.migration_round import MigrationAsks, RoundResult, RoundWorld, migration_round
 from slackwater.migration.domain.sightings import SeenCluster, SeenPod, SeenStart
-from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MigrationLedger
+from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MigrationLedger, StoredJob
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -57,6 +57,8 @@ class RoundWorldState:
     evicted: list[str] = field(default_factory=list)
     evicted_by: dict[str, str] = field(default_factory=dict)
     """By pod, the id of the job."""
+    ended: dict[str, StoredJob] = field(default_factory=dict)
+    """By id, each job as it ended: the ledger drops an ended one with its document."""
     declared: dict[str, tuple[int, dict[str, tuple[str, float]]]] = field(default_factory=dict)
     """By node: generation, and by eviction id the pod and the deadline. What the broker holds."""
     started: int = 0
@@ -141,15 +143,18 @@ class RoundWorldState:
         result = migration_round(self.ledger, asks, world, RULES, GRACE_S, self.now_s)
         state = replace(result.ledger.state, generation=self.ledger.state.generation + 1)
         self.ledger = replace(result.ledger, state=state)
+        for stored in self.ledger.jobs.values():
+            if not stored.is_live:
+                self.ended.setdefault(stored.job.id, stored)
         for declared in result.declared:
             items = {each.eviction_id: (each.job.pod, each.job.evict_by_s or 0.0) for each in declared.jobs}
             self.declared[declared.node] = (declared.generation, items)
             self.declared_starts[declared.node] = {
                 each.start_id: each.job.start_by_s or 0.0 for each in declared.starts
             }
-        if result.leave is not None:
-            granted = tuple(job for job, _ in result.leave.pools)
-            self.leaves[result.leave.request] = LeaveSaid(result.leave.request, granted, "", None, self.now_s + 120)
+        for asked in result.leave:
+            granted = tuple(job for job, _ in asked.pools)
+            self.leaves[asked.request] = LeaveSaid(asked.request, granted, "", None, self.now_s + 120)
         return result
 
     def _seen(self) -> SeenCluster:

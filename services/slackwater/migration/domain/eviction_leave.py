@@ -1,4 +1,10 @@
-"""The leave of the Autonomies to evict: asked for before a move begins, so that no budget is exceeded by moves."""
+"""The leave of the Autonomies to evict: asked for before a move begins, so that no budget is exceeded by moves.
+
+A request without an answer is repeated under its id, so that a late answer to it counts. Under a new id each time, jobs
+would never begin while answers take longer than the pause, and each late grant would be counted for nothing. Repeats
+become rarer, because each one makes the backlog of the asked side longer, and a request that it reads twice counts
+twice there.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +20,16 @@ from slackwater.podmigration.jobs import MigrationStep
 VALID_S: Final = 120.0
 """How long a grant may be used: longer than a reservation may take to be placed."""
 UNANSWERED_S: Final = 10.0
+"""Pause before the first repeat of a request without an answer. It doubles from the second one on."""
 AGAIN_S: Final = 30.0
-"""Pauses before the next request, after one without an answer and after a refusal."""
+"""Pause before the next request after a refusal."""
 CHANGED_S: Final = 60.0
 """The longest pause, whatever the answer says: the Autonomy may have been changed."""
 
 
 @record(frozen=True, slots=True)
 class LeaveAsked:
-    """A request for leave: the jobs that want to begin, and their pools."""
+    """A request for leave, or its repeat: the jobs that want to begin, and their pools."""
 
     request: str
     pools: tuple[tuple[str, str], ...]
@@ -34,7 +41,7 @@ def with_answer(stored: StoredJob, seen: SeenCluster) -> StoredJob:
     leave = stored.leave
     said = seen.leaves.get(leave.request)
     is_waiting = stored.job.step is MigrationStep.ADMITTED
-    if said is None or leave.until_s is not None or leave.because or not is_waiting:
+    if said is None or not leave.is_unanswered or not is_waiting:
         return stored
     if stored.job.id in said.granted:
         granted = replace(leave, until_s=said.until_s, because="", again_s=None)
@@ -59,8 +66,8 @@ def asks(stored: StoredJob, now_s: float) -> bool:
         return False
     if not leave.request or leave.until_s is not None:
         return True
-    if not leave.because:
-        return abs(now_s - leave.asked_s) >= UNANSWERED_S
+    if leave.is_unanswered:
+        return abs(now_s - leave.asked_s) >= _repeat_pause_s(leave)
     again_s = leave.asked_s + AGAIN_S if leave.again_s is None else leave.again_s
     is_set_back = now_s < leave.asked_s  # asked by a clock that was ahead
     return is_set_back or now_s >= min(again_s, leave.asked_s + CHANGED_S)
@@ -68,11 +75,21 @@ def asks(stored: StoredJob, now_s: float) -> bool:
 
 def leave_asked(
     jobs: Mapping[str, StoredJob], ready: Sequence[str], pools: Mapping[str, str], request: str, now_s: float
-) -> tuple[dict[str, StoredJob], LeaveAsked | None]:
-    """Returns the jobs after a request for all that need leave now; None where none does."""
-    wanting = [jobs[name] for name in ready if asks(jobs[name], now_s)]
-    if not wanting:
-        return dict(jobs), None
-    asked = {stored.name: replace(stored, leave=EvictionLeave(request, now_s)) for stored in wanting}
-    named = tuple((stored.job.id, pools.get(stored.job.node, "")) for stored in wanting)
-    return {**jobs, **asked}, LeaveAsked(request, named)
+) -> tuple[dict[str, StoredJob], Sequence[LeaveAsked]]:
+    """Returns the jobs after the requests for all that need leave now: `request` is the id of a new one, repeats have
+    theirs."""
+    asked: dict[str, StoredJob] = {}
+    named: dict[str, list[tuple[str, str]]] = {}
+    for stored in (jobs[name] for name in ready):
+        if asks(stored, now_s):
+            repeated = stored.leave.is_unanswered
+            leave = replace(stored.leave, asked_s=now_s) if repeated else EvictionLeave(request, now_s, since_s=now_s)
+            asked[stored.name] = replace(stored, leave=leave)
+            named.setdefault(leave.request, []).append((stored.job.id, pools.get(stored.job.node, "")))
+    return {**jobs, **asked}, [LeaveAsked(id_, tuple(pairs)) for id_, pairs in named.items()]
+
+
+def _repeat_pause_s(leave: EvictionLeave) -> float:
+    """As long as the request has waited so far, within bounds."""
+    waited_s = 0.0 if leave.since_s is None else leave.asked_s - leave.since_s
+    return min(max(waited_s, UNANSWERED_S), CHANGED_S)

@@ -85,7 +85,7 @@ class RoundResult:
     snapshot: MigrationSnapshot | None = None
     """What a round of arbitration was about; None: there was none."""
     declared: Sequence[DeclaredNode] = ()
-    leave: LeaveAsked | None = None
+    leave: Sequence[LeaveAsked] = ()
 
 
 def migration_round(
@@ -184,7 +184,7 @@ def _dequeued(ledger: MigrationLedger, qps: float, now_s: float) -> MigrationLed
 
 def _started(
     ledger: MigrationLedger, seen: SeenCluster, now_s: float, steps: list[JobStep]
-) -> tuple[MigrationLedger, LeaveAsked | None]:
+) -> tuple[MigrationLedger, Sequence[LeaveAsked]]:
     queued = frozenset(ledger.state.queue.jobs)
     ready = [stored.name for stored in ledger.live() if is_ready(stored, queued)]
     jobs, leave = leave_asked(ledger.jobs, ready, seen.pools, f"migration-{ledger.state.generation + 1}", now_s)

@@ -54,6 +54,13 @@ class EvictionLeave:
     """Until when it may be used; None: not granted."""
     because: str = ""
     again_s: float | None = None
+    since_s: float | None = None
+    """When this request was made first; it is repeated under its id. None: a version before did not keep it."""
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether a request was made and no answer to it was read."""
+        return bool(self.request) and self.until_s is None and not self.because
 
     def is_usable(self, now_s: float) -> bool:
         """Whether an eviction may be declared now."""

@@ -163,8 +163,7 @@ class MovePods:
             evicting = tuple(jobs[stored.name] for stored in declared.jobs)
             held = replace(declared, jobs=evicting, starts=tuple(jobs[stored.name] for stored in declared.starts))
             events.append(intent_event(held, self._grace_s, now))
-        if result.leave is not None:
-            events.append(event_of(_leave_request(result.leave, now), source=SERVICE, time=now))
+        events += [event_of(_leave_request(asked, now), source=SERVICE, time=now) for asked in result.leave]
         for name, stored in jobs.items():
             earlier = before.jobs.get(name)
             if earlier is None or shown_state(earlier) != shown_state(stored):
