@@ -11,7 +11,7 @@ from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.invariants.quota.claim_commits import claim_commit_of
 from tests.world.invariants.quota.node_bounds import STREAM, NodeEvents
-from tests.world.plan import QUOTA, replicas
+from tests.world.plan import QUOTA, PlannedFault, replicas
 from tests.world.settling import has_settled
 from tests.world.trace import Kind, Step
 from tests.world.world import World
@@ -38,7 +38,7 @@ WATCHED: tuple[type[Payload], ...] = (
     NodeDeleted,
 )
 KNOWN_SECONDS = 60.0
-"""A replica that is frozen, or cut off from the broker, decides so long on what it knew before."""
+"""A replica that was frozen, or cut off from the broker, decides so long on what it knew before."""
 USAGE = UsageReported.STREAM
 
 
@@ -46,7 +46,7 @@ class PlansKnowThePools(Invariant):
     """The totals in a record and in the published ledger of a tree over all pools are between the least and the most
     that was published of them within KNOWN_SECONDS, less what pods of the system request: a replica that has just
     started does not take what it has not read yet for an empty pool. Ledgers are checked on scripted nodes, on which
-    nothing of the system runs. Where the broker has lost events, or the clock of the replica has been wrong, readers
+    nothing of the system runs. Where events are lost, a clock was wrong or a fault kept the replica from reading, readers
     know different things of each node: then the sum is between those of the least and of the most of each. Reports are
     in the memory of the broker: once it has lost them, a replica that starts does not know what pods of the system run
     on a node before its next report. At rest, where these stay as they are, each replica knows what was published."""
@@ -121,45 +121,67 @@ class PlansKnowThePools(Invariant):
 
     def _check(self, step: Step, known: Mapping[str, int]) -> None:
         self._note(step.at)  # a cordon may have lapsed since the last event
-        later = [at for at, _ in self._totals if at > step.at - KNOWN_SECONDS]
+        since = self._heard_since(step)
+        later = [at for at, _ in self._totals if at > since]
         first = len(self._totals) - len(later)
         recent = [amounts for _, amounts in self._totals[max(0, first - 1) :]]
         low: Amounts = {key: min(each.get(key, 0) for each in recent) for key in known}
-        unknown = self._unknown(step.at)
+        unknown = self._unknown(since)
         high: Amounts = {key: max(each.get(key, 0) for each in recent) + unknown.get(key, 0) for key in known}
         if self._are_within(known, low, high):
             return
         if self._may_differ(step):
-            low, high = self._bounds(step.at)
+            low, high = self._bounds(since)
             if self._are_within(known, low, high):
                 return
         key = next(key for key, amount in known.items() if not low.get(key, 0) <= amount <= high.get(key, 0))
         raise Violation(
-            f"{step.process} takes the pools to have {known[key]} {key}; within {KNOWN_SECONDS:g} s they had "
+            f"{step.process} takes the pools to have {known[key]} {key}; since {since:.0f} s they had "
             f"{low.get(key, 0)} to {high.get(key, 0)}"
         )
 
-    def _unknown(self, at: float) -> Amounts:
+    def _heard_since(self, step: Step) -> float:
+        """Since when the replica has heard of all changes: KNOWN_SECONDS ago, or before the faults one after the other
+        that kept it from reading until then."""
+        since = step.at - KNOWN_SECONDS
+        for fault in sorted(self._reading_faults(step), key=lambda fault: fault.at + fault.seconds, reverse=True):
+            if fault.at + fault.seconds >= since:
+                since = min(since, fault.at)
+        return since
+
+    def _reading_faults(self, step: Step) -> list[PlannedFault]:
+        """What kept the replica from reading, until now."""
+        targets = {step.process, f"{step.process}>broker", "broker"}
+        return [fault for fault in self.world.plan.faults if fault.target in targets and fault.at < step.at]
+
+    def _unknown(self, since: float) -> Amounts:
         """What pods of the system request that a replica may not know of."""
         stream = self.world.broker.jetstreams.get(USAGE)  # None: a broker that has restarted has not got it back yet
         self._note_usage_end(0 if stream is None else stream.last_sequence)
-        return added(*(amounts for amounts, until in self._unreported.values() if until > at - KNOWN_SECONDS))
+        return added(*(amounts for amounts, until in self._unreported.values() if until > since))
 
     @staticmethod
     def _are_within(known: Mapping[str, int], low: Mapping[str, int], high: Mapping[str, int]) -> bool:
         return all(low.get(key, 0) <= amount <= high.get(key, 0) for key, amount in known.items())
 
     def _may_differ(self, step: Step) -> bool:
-        """Whether this replica may know of a node what was never published together."""
+        """Whether this replica may know of a node what was never published together: events were lost, its clock was
+        wrong, or after a fault it has read on of one type and not yet of another."""
         self._events.note_end(self.world.broker.jetstreams[STREAM].last_sequence)
         faults = self.world.plan.faults
-        return self._events.has_lost or any(
-            fault.kind.startswith("clock ") and fault.target == step.process and fault.at <= step.at for fault in faults
+        is_behind = any(fault.at + fault.seconds > step.at - KNOWN_SECONDS for fault in self._reading_faults(step))
+        return (
+            self._events.has_lost
+            or is_behind
+            or any(
+                fault.kind.startswith("clock ") and fault.target == step.process and fault.at <= step.at
+                for fault in faults
+            )
         )
 
-    def _bounds(self, at: float) -> tuple[Amounts, Amounts]:
+    def _bounds(self, since: float) -> tuple[Amounts, Amounts]:
         """The least is less what pods of the system request: which of them count on a node, readers know as little."""
-        least, most = self._events.bounds(at - KNOWN_SECONDS)
+        least, most = self._events.bounds(since)
         kept = added(*self._system.values())
         return {key: max(0, amount - kept.get(key, 0)) for key, amount in least.items()}, most
 
