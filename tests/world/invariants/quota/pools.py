@@ -46,7 +46,7 @@ class PlansKnowThePools(Invariant):
     """The totals in a record and in the published ledger of a tree over all pools are between the least and the most
     that was published of them within KNOWN_SECONDS, less what pods of the system request: a replica that has just
     started does not take what it has not read yet for an empty pool. Ledgers are checked on scripted nodes, on which
-    nothing of the system runs. Where events are lost, a clock was wrong or a fault kept the replica from reading, readers
+    nothing of the system runs. Where events are lost, a clock was wrong or a fault kept a replica from reading, readers
     know different things of each node: then the sum is between those of the least and of the most of each. Reports are
     in the memory of the broker: once it has lost them, a replica that starts does not know what pods of the system run
     on a node before its next report. At rest, where these stay as they are, each replica knows what was published."""
