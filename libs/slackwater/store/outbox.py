@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import asyncpg
@@ -157,10 +158,16 @@ class OutboxRelay:
                     await self._prune(connection)
                 await self._wait(sender)
         finally:
-            try:  # what the bus has is not to be sent again at the next start
+            await self._end(connection, sender)
+
+    async def _end(self, connection: asyncpg.Connection[Any], sender: OutboxSender) -> None:
+        """Settle what the bus has, so that it is not sent again at the next start. If the database does not answer, it
+        is sent again and dropped by its id: that error must not take the place of a cancellation."""
+        try:
+            with suppress(Unavailable), connecting():
                 await self._settle(connection, await sender.close())
-            finally:
-                connection.terminate()
+        finally:
+            connection.terminate()
 
     async def _own(self, connection: asyncpg.Connection[Any]) -> bool:
         """Try the lock without waiting: a waiting statement would hold back vacuum while the other
