@@ -132,10 +132,11 @@ class TreeRounds:
         return {quota: claim for quota, claim in heads.items() if claim is not None}
 
     def _clocks(self, before: Mapping[str, float]) -> dict[str, float]:
-        """Returns since when each quota uses more than its runtime."""
+        """Returns since when each quota uses more than its runtime. A time ahead is of a clock that was wrong: waiting
+        for it would hold reclaims back."""
         state = self._state
         return {
-            quota: before.get(quota, self._now_s)
+            quota: min(before.get(quota, self._now_s), self._now_s)
             for quota in sorted(self._index.holding.keys() & self._layout.quotas.keys())
             if state.above_runtime(quota, state.now.of(quota))
         }

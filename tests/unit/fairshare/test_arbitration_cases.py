@@ -322,6 +322,12 @@ def test_what_is_needed_counts_what_is_used_of_a_pool_that_shrank_below_its_unle
     assert [(each.victim, each.for_claim, each.needed) for each in found.reclaims] == [("b0", "a1", {"cpu": 4})]
 
 
+def test_a_delay_that_a_wrong_clock_began_ahead_begins_now() -> None:
+    claims = [running("a0", 6), running("b0", 2, 1.0), running("b1", 2, 2.0)]
+    found = plan(EQUALS, claims, totals={"": {"cpu": 7}}, over_since_s={"a": 900.0}, now_s=500.0)
+    assert (found.reclaims, found.over_since_s["a"]) == ([], 500.0)
+
+
 def test_grace_that_is_over_is_an_eviction() -> None:
     uses = [running(f"a{place}", 2, float(place)) for place in range(5)]
     claims = {each.id: each for each in [*uses, claim("b0", 2, 50.0)]}

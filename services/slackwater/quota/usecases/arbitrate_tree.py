@@ -309,7 +309,7 @@ class ArbitrateTree:
             return told.id if told is not None else known.because.decision if known and known.because else ""
 
         leave, requests = reclaim_requests(self.tree, plan, after, current, self._trees, decision_of, now)
-        is_older = current.stored.leave is not leave or plan.over_since_s.keys() != current.stored.over_since_s.keys()
+        is_older = current.stored.leave is not leave or plan.over_since_s != current.stored.over_since_s
         if after or is_older:
             counts = count_reclaims(current.stored.reclaims, after.values(), now.timestamp())
             tree = replace(current.stored, over_since_s=dict(plan.over_since_s), leave=leave, reclaims=counts)
