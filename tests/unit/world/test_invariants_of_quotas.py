@@ -23,7 +23,7 @@ from tests.world.invariants.quota.plans import (
     ReclaimsTakeWhatIsNeeded,
     UsesAreWithinLimits,
 )
-from tests.world.invariants.quota.pools import KNOWN_SECONDS, USAGE, PlansKnowThePools
+from tests.world.invariants.quota.pools import USAGE, PlansKnowThePools
 from tests.world.plan import QUOTA, Plan, PlannedChange
 from tests.world.quota_habits import MOVES, SHARES
 from tests.world.settling import has_settled
@@ -293,13 +293,13 @@ def test_a_replica_may_not_know_pods_of_the_system_whose_reports_the_broker_has_
     invariant = PlansKnowThePools(world)
     invariant._system = {"n": {"batch-cpu": 100}, "other": {}}
     invariant._note_usage_end(3)
-    assert invariant._unknown(10.0) == {}
+    assert invariant._unknown(-50.0) == {}
     usage.last_sequence = 0
-    assert invariant._unknown(20.0) == {"batch-cpu": 100}
+    assert invariant._unknown(-40.0) == {"batch-cpu": 100}
     amounts, _ = invariant._unreported["n"]
     invariant._unreported["n"] = amounts, 30.0
-    assert invariant._unknown(30.0 + KNOWN_SECONDS) == {}
-    assert invariant._unknown(29.0 + KNOWN_SECONDS) == {"batch-cpu": 100}
+    assert invariant._unknown(30.0) == {}
+    assert invariant._unknown(29.0) == {"batch-cpu": 100}
 
 
 def described(cores: int) -> NodeDescribed:
