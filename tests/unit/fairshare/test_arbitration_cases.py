@@ -15,7 +15,7 @@ from slackwater.fairshare.arbitration_plan import (
     RefusalReason,
     WaitReason,
 )
-from slackwater.fairshare.claims import ClaimState, QuotaClaim, ReclaimReason, admit, end, start
+from slackwater.fairshare.claims import ClaimState, QuotaClaim, ReclaimOrder, ReclaimReason, admit, end, start
 from slackwater.fairshare.queue_order import QueuePolicy
 from slackwater.fairshare.tree import Amounts, Quota
 from slackwater.model.tiers import Tier
@@ -326,6 +326,17 @@ def test_a_delay_that_a_wrong_clock_began_ahead_begins_now() -> None:
     claims = [running("a0", 6), running("b0", 2, 1.0), running("b1", 2, 2.0)]
     found = plan(EQUALS, claims, totals={"": {"cpu": 7}}, over_since_s={"a": 900.0}, now_s=500.0)
     assert (found.reclaims, found.over_since_s["a"]) == ([], 500.0)
+
+
+def test_of_two_claims_alike_the_first_gets_the_free_room_and_the_second_what_is_reclaimed() -> None:
+    quotas = [*EQUALS, Quota("c", maximum={"cpu": 10})]
+    order = ReclaimOrder(ReclaimReason.ABOVE_RUNTIME, 90.0, 120.0, "c", "c0")
+    ends = replace(running("b1", 4, 1.0), state=ClaimState.RECLAIMING, reclaim=order)
+    claims = [running("b0", 4), ends, claim("c0", 6, reserved=True), claim("a0", 2, 2.0), claim("a1", 2, 3.0)]
+    found = plan(quotas, claims, 100.0, ArbitrationSettings(reclaim_delay_s=0.0), over_since_s={"b": 0.0})
+    assert admitted(found) == ["a0"]
+    assert [(each.victim, each.for_claim) for each in found.reclaims] == [("b0", "a1")]
+    assert found.reservations == ["a1", "c0"]
 
 
 def test_grace_that_is_over_is_an_eviction() -> None:
