@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.domain.pools import PoolStanding
-from slackwater.events.envelope import event_of
+from slackwater.events.envelope import Event, event_of
 from slackwater.events.eviction_requested import EvictionRequested, RequestedEviction
 from slackwater.events.reclaim_answered import ReclaimAnswered
 from slackwater.events.reclaim_requested import ReclaimRequested, WantedReclaim
@@ -28,15 +28,20 @@ async def evicting() -> Scene:
     return scene
 
 
-async def ask(scene: Scene, *orders: int, valid_seconds: float = 30.0) -> ReclaimAnswered:
+def request_of(scene: Scene, name: str, *orders: int, valid_seconds: float = 30.0) -> Event[ReclaimRequested]:
     """One claim per order, with so many pods in the pool."""
     now = scene.clock.now()
     wanted = tuple(
         WantedReclaim(claim=f"c{place}", order=f"o{place}", evictions={"default": number})
         for place, number in enumerate(orders)
     )
-    body = ReclaimRequested(id="r", tree="t", wanted=wanted, valid_seconds=valid_seconds, requested_at=now)
-    await scene.reclaims(event_of(body, source="quota", time=now))
+    body = ReclaimRequested(id=name, tree="t", wanted=wanted, valid_seconds=valid_seconds, requested_at=now)
+    return event_of(body, source="quota", time=now)
+
+
+async def ask(scene: Scene, *orders: int) -> ReclaimAnswered:
+    """The answer to a request that nobody has made before."""
+    await scene.reclaims([request_of(scene, f"r{len(scene.published(ReclaimAnswered))}", *orders)])
     return scene.published(ReclaimAnswered)[-1].data
 
 
@@ -52,6 +57,32 @@ async def test_orders_are_granted_whole_as_far_as_the_hour_allows() -> None:
     assert (await ask(scene, 1)).granted == (), "a grant may have been used at its last moment"
     await scene.clock.advance(31.0)
     assert (await ask(scene, 1)).granted == ("c0",)
+
+
+async def test_requests_that_wait_are_answered_at_once_and_repeats_are_counted_once() -> None:
+    scene = await evicting()
+    first, second = request_of(scene, "first", 2), request_of(scene, "second", 2, 1)
+    await scene.reclaims([first, first, second, first])
+    answers = [event.data for event in scene.published(ReclaimAnswered)]
+    assert [(answer.id, answer.granted) for answer in answers] == [("first", ("c0",)), ("second", ("c1",))]
+    await scene.clock.advance(29.0)
+    await scene.reclaims([request_of(scene, "first", 2)])
+    repeated = scene.published(ReclaimAnswered)[-1].data
+    assert repeated == answers[0], "it says until when the grant may be used, as before"
+    assert len(scene.book.standing("default").state.evictions_at) == 3
+    await scene.clock.advance(1.0)
+    await scene.reclaims([request_of(scene, "first", 2)])
+    assert scene.published(ReclaimAnswered)[-1].data.granted == (), "the grant has lapsed: it is a new request"
+
+
+async def test_a_refused_request_is_decided_anew_when_it_is_repeated() -> None:
+    scene = await evicting()
+    await ask(scene, 3)
+    await scene.reclaims([request_of(scene, "later", 1)])
+    assert scene.published(ReclaimAnswered)[-1].data.granted == ()
+    await scene.clock.advance(3631.0)
+    await scene.reclaims([request_of(scene, "later", 1)])
+    assert scene.published(ReclaimAnswered)[-1].data.granted == ("c0",)
 
 
 async def test_a_granted_eviction_joins_the_intent_once_and_not_after_its_deadline() -> None:

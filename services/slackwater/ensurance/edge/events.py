@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from slackwater.bus.consume.handlers import Consumer, Each, each
+from slackwater.bus.consume.handlers import Consumer, Each, all_or_split, each
 from slackwater.bus.port import Received
 from slackwater.ensurance.usecases.answer_reclaims import AnswerReclaims
 from slackwater.ensurance.usecases.guard_node import GuardNode
@@ -58,6 +58,9 @@ def consumers(
         await guard(received.event)
         book.positions.record(received.subject_key, received.stream_sequence)
 
+    async def asked(batch: Sequence[Received[ReclaimRequested]]) -> None:
+        await reclaims([received.event for received in batch])
+
     async def urgent(crossing: Event[WaterlineCrossed]) -> None:
         await guard(report_of(crossing))
 
@@ -66,7 +69,7 @@ def consumers(
         Consumer(NodeDeleted, "ensurance-node-deleted", of_event(deleted)),
         Consumer(IntentObserved, "ensurance-intent-observed", of_event(seen)),
         Consumer(EvictionCompleted, "ensurance-eviction-completed", of_event(evicted)),
-        Consumer(ReclaimRequested, "ensurance-reclaim-requested", of_event(reclaims)),
+        Consumer(ReclaimRequested, "ensurance-reclaim-requested", all_or_split(asked)),
         Consumer(EvictionRequested, "ensurance-eviction-requested", of_event(requested)),
         Consumer(WaterlineCrossed, URGENT_CONSUMER, of_event(urgent)),
         Consumer(UsageReported, USAGE_CONSUMER, each(reported), batch=REPORTS_AT_ONCE, read=DeferredReader()),

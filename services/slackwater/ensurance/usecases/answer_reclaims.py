@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Final
 
 from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.domain.pools import PoolStanding
@@ -23,44 +24,74 @@ FAR = timedelta(hours=1)
 """When a pool that may not evict at all is asked again."""
 
 
+REMEMBERED: Final = 1000
+"""Grants that a process remembers, the newest."""
+
+
 class AnswerReclaims:
-    """See the module's docstring."""
+    """See the module's docstring. A request and its repeats are counted once: those of one batch, and those that follow
+    while the grant may be used. Another process counts a repeat again: fewer evictions are then left."""
 
     def __init__(self, book: GuardedNodeCache, clock: Clock) -> None:
         self._book = book
         self._clock = clock
+        self._grants: dict[str, ReclaimAnswered] = {}
+        """By id of the request, the oldest first."""
 
-    async def __call__(self, event: Event[ReclaimRequested]) -> None:
-        """A request that is delivered twice is counted twice: fewer evictions are then left. Raises Unavailable,
-        Conflict if another replica counted meanwhile."""
-        request = event.data
+    async def __call__(self, events: Sequence[Event[ReclaimRequested]]) -> None:
+        """One transaction for all that wait, so that the pause of one answer does not add up for many askers. Raises
+        Unavailable, Conflict if another replica counted meanwhile."""
         async with self._book.lock():
             now = self._clock.now()
-            until = now + timedelta(seconds=request.valid_seconds)
-            standings, granted, because, again_at = self._granted(request, now, until)
-            answer = ReclaimAnswered(
-                id=request.id,
-                tree=request.tree,
-                granted=tuple(granted),
-                because=because,
-                again_at=again_at,
-                valid_until=until,
-                answered_at=now,
-            )
+            changed: dict[str, PoolStanding] = {}
+            answers: dict[str, ReclaimAnswered] = {}
+            asked = {event.data.id: event for event in reversed(events)}
+            for event in events:
+                request = event.data
+                if request.id not in answers:
+                    answers[request.id] = self._kept(request, now) or self._answer(request, changed, now)
             async with self._book.transaction() as unit:
-                saved = [await unit.save_autonomy(standing) for standing in standings]
-                await unit.publish(event_of(answer, source=ENSURANCE.name, time=now, causedby=event))
+                saved = [await unit.save_autonomy(standing) for standing in changed.values()]
+                for answer in answers.values():
+                    event = asked[answer.id]
+                    await unit.publish(event_of(answer, source=ENSURANCE.name, time=now, causedby=event))
             for standing in saved:
                 self._book.stands(standing)
+            self._remember(answers, now)
+
+    def _kept(self, request: ReclaimRequested, now: datetime) -> ReclaimAnswered | None:
+        """The grant that a request has already; None where there is none that may be used still."""
+        kept = self._grants.get(request.id)
+        return kept if kept is not None and kept.tree == request.tree and now < kept.valid_until else None
+
+    def _remember(self, answers: Mapping[str, ReclaimAnswered], now: datetime) -> None:
+        granted = {name: answer for name, answer in answers.items() if answer.granted}
+        kept = {name: answer for name, answer in (self._grants | granted).items() if now < answer.valid_until}
+        self._grants = dict(list(kept.items())[-REMEMBERED:])
+
+    def _answer(self, request: ReclaimRequested, changed: dict[str, PoolStanding], now: datetime) -> ReclaimAnswered:
+        """The answer to a new request; `changed` has the standings that earlier ones change, and then its own."""
+        until = now + timedelta(seconds=request.valid_seconds)
+        standings, granted, because, again_at = self._granted(request, changed, now, until)
+        changed.update(standings)
+        return ReclaimAnswered(
+            id=request.id,
+            tree=request.tree,
+            granted=tuple(granted),
+            because=because,
+            again_at=again_at,
+            valid_until=until,
+            answered_at=now,
+        )
 
     def _granted(
-        self, request: ReclaimRequested, now: datetime, until: datetime
-    ) -> tuple[Sequence[PoolStanding], Sequence[str], str, datetime | None]:
+        self, request: ReclaimRequested, before: Mapping[str, PoolStanding], now: datetime, until: datetime
+    ) -> tuple[Mapping[str, PoolStanding], Sequence[str], str, datetime | None]:
         """The standings that change, the claims whose orders fit, and why and until when the first other waits."""
         orders: dict[str, list[WantedReclaim]] = {}
         for each in request.wanted:
             orders.setdefault(each.order, []).append(each)
-        changed: dict[str, PoolStanding] = {}
+        changed = dict(before)
         granted: list[str] = []
         because, again_at = "", None
         for claims in orders.values():
@@ -77,7 +108,7 @@ class AnswerReclaims:
                 policy = self._book.rules.autonomy_of(pool)
                 changed[pool] = self._standing(pool, changed).reserved(policy, now, until, number)
             granted += [claim.claim for claim in claims]
-        return list(changed.values()), granted, because, again_at
+        return changed, granted, because, again_at
 
     def _standing(self, pool: str, changed: Mapping[str, PoolStanding]) -> PoolStanding:
         return changed.get(pool) or self._book.standing(pool)

@@ -15,6 +15,9 @@ from slackwater.podmigration.lifecycle import desired_state
 
 AGAIN_S: Final = 10.0
 """A document that the agent has not answered for so long is declared again: the broker may have lost it."""
+START_AGAIN_S: Final = 30.0
+"""A start that the agent has taken up, and whose end is not known for so long, is declared again: the agent repeats its
+answer, and the broker may have lost the one before. Longer than a start usually takes."""
 REFUSED_S: Final = 30.0
 """Pause before an eviction that was refused is asked for again, under another id."""
 _NOT_YET: Final = frozenset({EvictionOutcome.REFUSED, EvictionOutcome.EXPIRED})
@@ -72,7 +75,8 @@ def documents_after(
             is_observed = observed >= before.generation
             if is_observed and not ids and not starts:
                 continue
-            if is_observed or abs(now_s - before.declared_s) < AGAIN_S:
+            again_s = START_AGAIN_S if is_observed else AGAIN_S
+            if (is_observed and not starts) or abs(now_s - before.declared_s) < again_s:
                 after[node] = before
                 continue
         after[node] = NodeDocument(generation, ids, now_s, starts)

@@ -68,6 +68,12 @@ def aborted(stored: StoredJob) -> StoredJob:
     return replace(stored, job=replace(stored.job, abort_requested=True))
 
 
+def _is_kept(stored: StoredJob, jobs: Mapping[str, StoredJob]) -> bool:
+    """Whether a job whose end was asked for is kept. A proposed one is, even if it has ended before: its proposal may
+    be delivered once more, and must find it."""
+    return stored.is_live or stored.job.abort_requested or not stored.request.generation or _is_taken(stored, jobs)
+
+
 def _is_taken(stored: StoredJob, jobs: Mapping[str, StoredJob]) -> bool:
     """Whether the replacement of an ended job must be known to others."""
     workload = stored.pod.workload
@@ -94,13 +100,13 @@ def intake(
     """Returns all jobs after what is asked for now. `withdrawn`: names of jobs of documents that are gone.
 
     A name that is given again waits until the job before has ended, and then takes its place. An ended job goes with
-    its document; one that was aborted by that is kept, to be shown. One whose pod has a replacement is kept while other
-    jobs of its workload are live: they would take the replacement for theirs.
+    its document; one that was aborted by that, or was proposed, is kept for its time. One whose pod has a replacement
+    is kept while other jobs of its workload are live: they would take the replacement for theirs.
     """
     found = {
         name: aborted(stored) if name in withdrawn else stored
         for name, stored in jobs.items()
-        if name not in withdrawn or stored.is_live or stored.job.abort_requested or _is_taken(stored, jobs)
+        if name not in withdrawn or _is_kept(stored, jobs)
     }
     for name, request in sorted(requests.items()):
         stored = found.get(name)

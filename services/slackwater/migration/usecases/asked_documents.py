@@ -14,12 +14,18 @@ class AskedDocuments:
     """slackwater.migration.usecases.move_pods.MoveAsks."""
 
     def __init__(self, jobs: ServedKind, reservations: ServedKind, args: ServedKind, clock: Clock) -> None:
+        self._kept = (jobs.in_force, reservations.in_force, args.in_force)
         self._jobs = jobs.in_force
         self._reservations = reservations.in_force
         self._args = args.in_force
         self._clock = clock
         self._first_s: dict[tuple[str, int], float] = {}
         """When each document was seen first, by the clock of this service."""
+
+    async def read(self) -> None:
+        """Read all documents again. Raises Unavailable."""
+        for kept in self._kept:
+            await kept.catch_up()
 
     def rules(self) -> ArbitrationRules:
         return rules_in_force(self._args.now)

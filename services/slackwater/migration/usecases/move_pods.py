@@ -44,6 +44,8 @@ MOST_ENDED: Final = 100
 class MoveAsks(Protocol):
     """What documents ask for now."""
 
+    async def read(self) -> None: ...
+
     def now(self, ledger: MigrationLedger) -> MigrationAsks: ...
 
     def rules(self) -> ArbitrationRules: ...
@@ -102,7 +104,7 @@ class MovePods:
                 raise
 
     async def _round(self) -> None:
-        ledger = self._ledger if self._ledger is not None else await self._store.load()
+        ledger = self._ledger if self._ledger is not None else await self._load()
         self._ledger = ledger
         kept = await self._store.asks()
         asks = with_kept(self._documents.now(ledger), kept, ledger)
@@ -124,6 +126,13 @@ class MovePods:
         self._ledger = await self._store.commit(ledger, after, events, done)
         self._note(result, now)
         self._show(self._ledger)
+
+    async def _load(self) -> MigrationLedger:
+        """The ledger, and then the documents: the replica that decided until now may have deleted one with its job, and
+        a document that was read before would make the job once more."""
+        ledger = await self._store.load()
+        await self._documents.read()
+        return ledger
 
     async def _with_answers(self, seen: SeenCluster, ledger: MigrationLedger) -> SeenCluster:
         live = ledger.live()
@@ -234,7 +243,7 @@ def taken(kept: Mapping[str, JobAsk], ledger: MigrationLedger, asks: MigrationAs
     for key, ask in kept.items():
         stored = ledger.jobs.get(ask.name)
         if (ask.request is not None and stored is not None) or (
-            ask.request is None and (stored is None or stored.job.abort_requested)
+            ask.request is None and (stored is None or not stored.is_live or stored.job.abort_requested)
         ):
             done.add(key)
     return frozenset(done)

@@ -7,7 +7,13 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from tests.world.invariants import Invariant, Violation
-from tests.world.invariants.migration.move_commits import MoveBooks, MoveCommit, admitted, move_commit_of
+from tests.world.invariants.migration.move_commits import (
+    MoveBooks,
+    MoveCommit,
+    admitted,
+    ended_after_round,
+    move_commit_of,
+)
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
@@ -63,8 +69,7 @@ class MovesAreWithinLimits(Invariant):
         snapshot = _snapshot(commit)
         if snapshot is None:
             raise Violation(f"{new[0].job.id} is admitted without a record that can be replayed")
-        ended = [stored for stored in new if not stored.is_live]
-        counts = counts_of([*self._books.active(), *ended])
+        counts = counts_of([*self._books.active(), *ended_after_round(commit)])
         for stored in new:
             self._check(stored, counts, snapshot)
 
@@ -114,8 +119,7 @@ class WaitingJobsNameTheirFilter(Invariant):
         if not commit.has_round or commit.rounds[1] is None:
             return
         active = self._books.active()
-        ended = [stored for stored in admitted(commit) if not stored.is_live]
-        counts = [counts_of(active), counts_of([*active, *ended])]
+        counts = [counts_of(active), counts_of([*active, *ended_after_round(commit)])]
         for stored in self._books.jobs.values():
             if stored.job.step is MigrationStep.WAITING:
                 self._check(stored, counts)

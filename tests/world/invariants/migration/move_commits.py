@@ -15,7 +15,7 @@ from tests.world.trace import Step
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.serialized import type_of
 from slackwater.migration.domain.stored_jobs import StoredJob, StoredReservation
-from slackwater.podmigration.jobs import MigrationStep
+from slackwater.podmigration.jobs import MigrationReason, MigrationStep
 
 T = TypeVar("T")
 JOBS: Final = "jobs"
@@ -131,3 +131,15 @@ def admitted(commit: MoveCommit) -> Iterator[StoredJob]:
             is_new = before is None or before.job.id != after.job.id or before.job.admitted_s is None
             if is_new:
                 yield after
+
+
+def ended_after_round(commit: MoveCommit) -> list[StoredJob]:
+    """The jobs that ended after the arbitration of this commit, which still counted them: those that it admits, and
+    dry runs, which end where others begin."""
+    new = [stored for stored in admitted(commit) if not stored.is_live]
+    dry = [
+        after
+        for before, after in commit.jobs.values()
+        if after is not None and after.job.reason is MigrationReason.DRY_RUN and before is not None and before.is_live
+    ]
+    return new + [stored for stored in dry if stored not in new]

@@ -96,7 +96,7 @@ class DisruptionBudgetsHold(Invariant):
         if at - self._states[key][0][0] < known_s:
             return
         for state in self._candidates(key, at, known_s):
-            taken = [move for move in self._moves.values() if self._takes(move, state)]
+            taken = {move.job.pod for move in self._moves.values() if self._takes(move, state)}  # a pod may have two
             if state.gone or len(taken) <= state.allowed:
                 return
             said.append(f"{len(taken)} of {state.allowed} at {state.changed_at:%H:%M:%S}")
