@@ -206,7 +206,9 @@ class ArbitrateTree:
         def first(current: TreeLedger, _: Mapping[str, KeptClaim]) -> Sequence[ClaimStanding]:
             places = self._places_of(current)
             queued = [kept for kept in current.kept.values() if kept.claim.state is ClaimState.QUEUED]
-            queued.sort(key=lambda kept: (places[kept.claim.id].position, kept.claim.quota))
+            last = len(queued) + 1  # of a claim that the owner of the tree is about to refuse
+            placed = {name: place.position for name, place in places.items()}
+            queued.sort(key=lambda kept: (placed.get(kept.claim.id, last), kept.claim.quota))
             return [self._standing(kept, current) for kept in queued[:most]]
 
         return await self._reads.read(first)
