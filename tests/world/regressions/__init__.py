@@ -49,6 +49,9 @@ LATER_EFFECTS = "effects in the report of a step back were counted in its record
 OVERTAKEN = "an event that an older relay had refused was published after a later one of its subject"
 OFFER_AHEAD = "an offer of a service whose clock was ahead hid the later ones until time had passed it"
 EARLIER_BOOT = "the journal of an earlier boot put a text from before it into a file made anew"
+REFUSED = "a replica that listed the queue with a claim which its owner was about to refuse ended"
+STALE = "a replica that took over with documents of before made a job of a deleted one once more"
+START_LOST = "the answer that a start had failed was lost with the broker, and its job waited without end"
 REGRESSIONS = (
     Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
     Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
@@ -66,6 +69,9 @@ REGRESSIONS = (
     Regression("refused-row-is-overtaken.json", "committed events are published once", OVERTAKEN, "820f91e7"),
     Regression("offers-after-a-clock-set-back.json", "the console shows the true state", OFFER_AHEAD, "282078db"),
     Regression("foreign-value-of-an-earlier-boot.json", "every file reads as before", EARLIER_BOOT, "ab9dd71f"),
+    Regression("claim-about-to-be-refused.json", "processes end as declared", REFUSED, "1ee76bfb"),
+    Regression("documents-read-before-a-handover.json", "jobs follow their life", STALE, "36135c87"),
+    Regression("end-of-a-start-lost-with-the-broker.json", "moved pods run once", START_LOST, "36135c87"),
 )
 
 
