@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from round_world import RoundWorldState
 
+from slackwater.migration.domain.eviction_documents import AGAIN_S, START_AGAIN_S, documents_after
 from slackwater.migration.domain.eviction_leave import asks, with_answer
 from slackwater.migration.domain.job_intake import intake
 from slackwater.migration.domain.move_views import candidates, claimed_pods
@@ -84,6 +85,31 @@ def test_an_ended_move_is_kept_while_others_could_take_its_replacement() -> None
     kept = intake({"a": moved, "b": live}, {}, {}, {"a"}, SeenCluster(), 1.0)
     assert claimed_pods(MigrationLedger(jobs=kept)) == {"new": "a-1"}
     assert "a" not in intake({"a": moved}, {}, {}, {"a"}, SeenCluster(), 1.0)
+    again = {"a": JobRequest("a", 3, pod_uid="other")}
+    kept = intake({"a": moved, "b": live}, again, {"a": 0.0}, (), SeenCluster(), 90.0)
+    assert claimed_pods(MigrationLedger(jobs=kept)) == {"new": "a-1"}, "its name is not given to another job yet"
+    after = intake({"a": moved}, again, {"a": 0.0}, (), SeenCluster(), 90.0)
+    assert after["a"].job.id == "a-3"
+
+
+def test_a_proposed_job_that_ended_is_kept_where_it_is_aborted_later() -> None:
+    """Its proposal may be delivered once more, and would be taken for a new one."""
+    ended = job("a", step=MigrationStep.ENDED, outcome=MoveOutcome.OLD_POD_RUNS, phase=MigrationPhase.FAILED)
+    proposed = replace(ended, request=replace(ended.request, generation=0))
+    assert intake({"a": proposed}, {}, {}, {"a"}, SeenCluster(), 1.0) == {"a": proposed}
+    assert intake({"a": ended}, {}, {}, {"a"}, SeenCluster(), 1.0) == {}, "a document has a generation of its own"
+
+
+def test_a_start_whose_end_is_not_known_is_declared_again() -> None:
+    starting = job("a", step=MigrationStep.REPLACING, starts_replacement=True, start_attempt=1, start_node="n1")
+    seen = SeenCluster(observed={"n1": (7, 0.0)})
+    documents, first = documents_after({}, {"a": starting}, SeenCluster(), 7, 100.0)
+    assert [(each.node, each.generation) for each in first] == [("n1", 7)]
+    for now_s, declared in ((110.0, []), (100.0 + START_AGAIN_S, [("n1", 8)])):
+        _, again = documents_after(documents, {"a": starting}, seen, 8, now_s)
+        assert [(each.node, each.generation) for each in again] == declared
+    _, unseen = documents_after(documents, {"a": starting}, SeenCluster(), 8, 100.0 + AGAIN_S)
+    assert [each.generation for each in unseen] == [8], "sooner where the agent has not answered at all"
 
 
 def test_an_answer_does_not_change_a_job_that_has_ended() -> None:

@@ -101,7 +101,7 @@ def intake(
 
     A name that is given again waits until the job before has ended, and then takes its place. An ended job goes with
     its document; one that was aborted by that, or was proposed, is kept for its time. One whose pod has a replacement
-    is kept while other jobs of its workload are live: they would take the replacement for theirs.
+    is kept in both cases while other jobs of its workload are live: they would take the replacement for theirs.
     """
     found = {
         name: aborted(stored) if name in withdrawn else stored
@@ -114,7 +114,7 @@ def intake(
             found[name] = followed(stored, request)
         elif stored is not None and stored.is_live:
             found[name] = aborted(stored)
-        else:
+        elif stored is None or not _is_taken(stored, found):
             new = taken_in(request, asked_s.get(name, now_s), seen, now_s)
             if new is not None:
                 found[name] = new
