@@ -109,6 +109,9 @@ class PlacementNode:
     """What its agent reports of its pods beyond usage (slackwater.model.nodes.PodDetail)."""
     measured_s: float | None = None
     """When its load was measured; None: its load is not judged by age."""
+    load_limits: Amounts = field(default_factory=dict)
+    """What the predicted load may come to with a pod that a reservation brings; a resource without a limit is left out.
+    """
 
     def system_load(self, source: LoadSource) -> Amounts:
         """Returns what does not belong to pods."""
@@ -146,6 +149,17 @@ class EvictionGate(Protocol):
 
     def record(self, pod: PlacedPod) -> None:
         """Counts a pod that is proposed."""
+
+
+def predicted_load(pod: PlacedPod) -> Amounts:
+    """Returns the predicted peak; for a pod without one, what it requests, of whichever tier."""
+    if pod.peak is not None:
+        return pod.peak
+    found: dict[str, int] = {}
+    for resource, amount in pod.requests.items():
+        name = resource.rpartition("-")[2]
+        found[name] = found.get(name, 0) + amount
+    return found
 
 
 def after_moves(cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]) -> ClusterPlacement:

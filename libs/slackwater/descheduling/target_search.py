@@ -1,8 +1,8 @@
 """Finds a target for a pod among thousands of nodes, and reserves its headroom at once.
 
-A target has room below its high thresholds for the pod's load and all that is reserved on it, free requests, and labels
-and taints that allow the pod. The coolest one is chosen. Arrays have a row per resource and a column per target. Labels
-and taints are compared once per distinct demand of pods.
+A target has room below its high thresholds for the pod's load and all that is reserved on it, room below its load
+limits, free requests, and labels and taints that allow the pod. The coolest one is chosen. Arrays have a row per
+resource and a column per target. Labels and taints are compared once per distinct demand of pods.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.descheduling.load_limits import LimitedTargets
 from slackwater.descheduling.node_classes import LOW_NODES, PROD_LOW_NODES, NodeClass, NodeLoad
 from slackwater.descheduling.placement import PODS, Amounts, PlacedPod, admits, free_for_requests
 from slackwater.model.tiers import Tier
@@ -45,6 +46,7 @@ class TargetSearch:
             targets, self._limits, lambda target: _room(target.prod, target.prod_high, self._limits)
         )
         self._free = _columns(targets, self._requested, self._free_of) if node_fit else self._room
+        self._limited = LimitedTargets(targets)
         total = sum(weights.get(name, 1.0) for name in self._limits) or 1.0
         shares = np.array([[weights.get(name, 1.0) / total] for name in self._limits]).reshape(-1, 1)
         capacity = _columns(targets, self._limits, lambda target: _amounts(target.node.allocatable, self._limits))
@@ -72,7 +74,7 @@ class TargetSearch:
         if not self._targets:
             return None
         need = [1 if name == PODS else load.get(name, 0) for name in self._limits]
-        fits = (self._for_prod if prod else self._for_any) & _at_least(self._room, need)
+        fits = (self._for_prod if prod else self._for_any) & _at_least(self._room, need) & self._limited.fits(pod)
         if pod.tier is Tier.PROD:
             fits &= _at_least(self._prod_room, need)
         asked: list[int] = []
@@ -92,6 +94,7 @@ class TargetSearch:
         self._room[:, place] -= need
         if pod.tier is Tier.PROD:
             self._prod_room[:, place] -= need
+        self._limited.reserve(pod, place)
         if self._node_fit:
             self._free[:, place] -= asked
         self._score[place] = after[place]

@@ -35,6 +35,7 @@ DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
     },
     "ensurance": {"record_burst_bytes": 64 << 20},
     "migration": {"cpu_headroom_share": 3.0},
+    "descheduler": {"cpu_headroom_share": 3.0},
     "colocation": {"cpu_reclaim_threshold_percent": 95, "memory_reclaim_threshold_percent": 90, "rise_windows": 1},
 }
 """Settings by service that shorten a loop made for hours to a minute and a half. Beside that, a pod may

@@ -30,7 +30,8 @@ class DeschedulerService(ReplicatedService):
     def __init__(self, settings: DeschedulerSettings, platform: Platform) -> None:
         replica = Replica("descheduler", platform)
         clock = replica.clock
-        self.cluster = cluster = ClusterState(clock, settings.collapse_ratio)
+        shares = {"cpu": settings.cpu_headroom_share, "memory": settings.memory_headroom_share}
+        self.cluster = cluster = ClusterState(clock, settings.collapse_ratio, shares)
         self.store = store = KeyedCycleStore(replica.database, replica.unfenced, replica.quarantine)
         served = replica.serve(DESCHEDULER_PROFILE)
         profiles = served.in_force

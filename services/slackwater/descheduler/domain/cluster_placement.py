@@ -7,8 +7,9 @@ for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -31,9 +32,15 @@ _UNOWNED_KINDS: Final = frozenset({"Pod", "Node"})
 _OWNED: Final = ("Workload",)
 
 
-def placement_of(view: ClusterView, scope: ProfileScope, pending: Iterable[WorkloadMove]) -> ClusterPlacement:
-    """Returns the nodes that the profile reads and the pods on them. A pod whose move is pending counts on its target,
-    as one that is terminating, so that a cycle does not relieve a node twice."""
+def placement_of(
+    view: ClusterView,
+    scope: ProfileScope,
+    pending: Iterable[WorkloadMove],
+    shares: Mapping[str, float] = MappingProxyType({}),
+) -> ClusterPlacement:
+    """Returns the nodes that the profile reads and the pods on them. `shares`: of the allocatable amount that the
+    predicted load may take with a pod that moves by reservation, by resource; empty: no limit. A pod whose move is
+    pending counts on its target, as one that is terminating, so that a cycle does not relieve a node twice."""
     nodes, pods_of = view.nodes, view.pods_by_node()
     targets = {move.pod_uid: move.target for move in pending if move.target}
     placed: dict[str, list[PlacedPod]] = {}
@@ -42,7 +49,9 @@ def placement_of(view: ClusterView, scope: ProfileScope, pending: Iterable[Workl
         facts = nodes.facts[row]
         if facts is None or not scope.reads(facts.pool, facts.labels):
             continue
-        read.append(_node(view, row))
+        node = _node(view, row)
+        limits = {name: int(share * node.allocatable.get(name, 0)) for name, share in shares.items()}
+        read.append(replace(node, load_limits=limits) if limits else node)
         placed[facts.name] = [
             *_pods(view, row, pods_of[0][pods_of[1][row] : pods_of[1][row + 1]].tolist()),
             *(_failed(pod, facts.name) for pod in nodes.failed[row]),

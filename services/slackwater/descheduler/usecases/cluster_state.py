@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.cluster.view import ClusterView
+from slackwater.descheduler.domain.cluster_placement import placement_of
+from slackwater.descheduler.domain.cycle_state import WorkloadMove
 from slackwater.descheduler.domain.pending_triggers import PendingTriggers
-from slackwater.descheduling.profile import CycleTrigger, ProfileScope
+from slackwater.descheduling.placement import ClusterPlacement
+from slackwater.descheduling.profile import CycleTrigger, DeclaredProfile, ProfileScope
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
@@ -19,6 +23,7 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import URGENT_TRIGGER
 from slackwater.model.time import Clock
+from slackwater.podmigration.jobs import MigrationMode
 
 MOST_WORKLOADS: Final = 300_000
 """Pods whose workload is remembered after they have left the reports: an eviction is answered later."""
@@ -37,8 +42,10 @@ WATCHED: Final[tuple[type[Payload], ...]] = (
 class ClusterState:
     """Every replica folds the whole cluster: a profile spans nodes of all partitions."""
 
-    def __init__(self, clock: Clock, collapse_ratio: float) -> None:
+    def __init__(self, clock: Clock, collapse_ratio: float, shares: Mapping[str, float]) -> None:
+        """`shares`: what the predicted load of a node may take with a reservation, as the service migration has it."""
         self._clock = clock
+        self._shares = shares
         self._collapse_ratio = collapse_ratio
         self._fold = ClusterFold()
         self._unread = set(WATCHED)
@@ -58,6 +65,13 @@ class ClusterState:
     def view(self) -> ClusterView:
         """Returns the cluster now."""
         return self._fold.view(self._clock.now())
+
+    def placement(self, profile: DeclaredProfile | None, pending: Iterable[WorkloadMove]) -> ClusterPlacement:
+        """Returns the nodes of a profile now (None: all nodes). Where its moves reserve room, a node takes no more than
+        a reservation would find there: else the same move would be proposed again and again, and never begin."""
+        scope = ProfileScope() if profile is None else profile.scope
+        reserves = profile is None or profile.mode is MigrationMode.RESERVATION_FIRST
+        return placement_of(self.view(), scope, pending, self._shares if reserves else {})
 
     def workload(self, pod_uid: str) -> str:
         """Returns the workload of a pod that runs or ran; empty where it was never reported."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from slackwater.descheduler.domain.cluster_placement import placement_of
 from slackwater.descheduler.domain.cycle_state import moves_by_workload
 from slackwater.descheduler.domain.kept_plans import plan_id
 from slackwater.descheduler.ports import CycleStore, CycleUnit
 from slackwater.descheduler.usecases.cluster_state import ClusterState
 from slackwater.descheduler.usecases.run_cycles import Profiles
 from slackwater.descheduling.placement import ClusterPlacement
-from slackwater.descheduling.profile import DeclaredProfile, ProfileScope
+from slackwater.descheduling.profile import DeclaredProfile
 from slackwater.descheduling.profile_cycle import ProfilePlan, run_profile
 from slackwater.model.errors import NotFound, Unavailable
 from slackwater.model.records import record
@@ -65,5 +64,4 @@ class PlanMoves:
         profile = self._profiles.now.values.get(name)
         now_s = self._clock.now().timestamp()
         pending = [move for move in await unit.moves() if now_s < move.until_s]
-        scope = ProfileScope() if profile is None else profile.scope
-        return profile, placement_of(self._cluster.view(), scope, pending), now_s
+        return profile, self._cluster.placement(profile, pending), now_s

@@ -13,7 +13,6 @@ from datetime import datetime
 from time import perf_counter
 from typing import Any, Final
 
-from slackwater.descheduler.domain.cluster_placement import placement_of
 from slackwater.descheduler.domain.cycle_replay import replay_arguments
 from slackwater.descheduler.domain.cycle_state import OWNER_KEY, ProfileCycle, WorkloadMove, moves_by_workload
 from slackwater.descheduler.domain.kept_plans import applied, kept_plan, plan_id
@@ -109,7 +108,7 @@ class RunCycles:
             last = await unit.cycle(profile.name)
             kept = await self._kept_moves(unit, window_s, now_s)
             pending = [move for move in kept if now_s < move.until_s]
-            cluster = placement_of(self._cluster.view(), profile.scope, pending)
+            cluster = self._cluster.placement(profile, pending)
             moves = moves_by_workload(kept)
             started = perf_counter()
             try:
