@@ -45,6 +45,7 @@ SIZES, PODS = (100, 1_000, 5_000), 30
 TARGET_JOBS_SECONDS, TARGET_MANY_SECONDS = 0.2, 2.0
 TARGET_CYCLE_SECONDS, TARGET_GROWTH = 3.0, 2.0
 _NOW = EPOCH + timedelta(seconds=60)
+_SHARES = {"cpu": 0.8, "memory": 0.85}
 
 
 def measure() -> dict[str, Any]:
@@ -125,7 +126,7 @@ def _cycle(nodes: int) -> dict[str, Any]:
     found = {"moves": 0}
 
     def cycle() -> None:
-        cluster = placement_of(fold.view(_NOW), profile.scope, ())
+        cluster = placement_of(fold.view(_NOW), profile.scope, (), _SHARES)
         plan = run_profile(cluster, profile, {}, {}, _NOW.timestamp())
         outcome_of(profile, plan)
         record = cycle_record(profile, 1, CycleTrigger.INTERVAL, plan, {"nodes": nodes}, None, _NOW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -18,43 +18,38 @@ _YIELDS: Final = frozenset({Tier.BATCH, Tier.FREE})
 
 
 class LimitedTargets:
-    """The room of each target, with what is reserved on it. Without limits every pod fits everywhere."""
+    """The room of each target, with what is reserved on it. Without limits every pod fits everywhere. Arrays have a row
+    per resource and a column per target."""
 
     def __init__(self, targets: Sequence[NodeLoad]) -> None:
         self._names = sorted({name for target in targets for name in target.node.load_limits})
-        self._room, self._room_beside_all = (
-            np.array([_room(target, self._names, without) for target in targets], dtype=np.int64).reshape(
-                len(targets), len(self._names)
-            )
-            for without in (_YIELDS, frozenset[Tier]())
-        )
+        rooms = np.array([_rooms(target, self._names) for target in targets], dtype=np.int64)
+        columns = np.ascontiguousarray(rooms.reshape(len(targets), 2, len(self._names)).transpose(1, 2, 0))
+        self._room, self._room_beside_all = columns
 
     def fits(self, pod: PlacedPod) -> NDArray[np.bool_] | np.bool_:
         """Returns which targets have room for the pod."""
-        if not self._names:
-            return np.True_
         room = self._room_beside_all if pod.tier in _YIELDS else self._room
-        return np.asarray((room >= self._need(pod)).all(axis=1))
+        load, found = predicted_load(pod), np.True_
+        for name, left in zip(self._names, room, strict=True):
+            found = found & (left >= load.get(name, 0))
+        return found
 
     def reserve(self, pod: PlacedPod, place: int) -> None:
         """Take the pod's load off the room of a target."""
-        if not self._names:
-            return
-        need = self._need(pod)
-        self._room_beside_all[place] -= need
-        if pod.tier not in _YIELDS:
-            self._room[place] -= need
-
-    def _need(self, pod: PlacedPod) -> NDArray[np.int64]:
         load = predicted_load(pod)
-        return np.array([load.get(name, 0) for name in self._names], dtype=np.int64)
+        for row, name in enumerate(self._names):
+            self._room_beside_all[row, place] -= load.get(name, 0)
+            if pod.tier not in _YIELDS:
+                self._room[row, place] -= load.get(name, 0)
 
 
-def _room(target: NodeLoad, names: Sequence[str], without: Collection[Tier]) -> list[int]:
-    """What the predicted load leaves of the limits of a node, without that of pods of some tiers."""
-    limits, load = target.node.load_limits, dict(target.node.system_peak)
+def _rooms(target: NodeLoad, names: Sequence[str]) -> tuple[list[int], list[int]]:
+    """What the predicted load leaves of the limits of a node: without that of pods that yield, and with it."""
+    limits, load, yielding = target.node.load_limits, dict(target.node.system_peak), dict[str, int]()
     for pod in target.pods if limits else ():
-        if pod.tier not in without:
-            for name, amount in predicted_load(pod).items():
-                load[name] = load.get(name, 0) + amount
-    return [limits[name] - load.get(name, 0) if name in limits else _UNLIMITED for name in names]
+        into = yielding if pod.tier in _YIELDS else load
+        for name, amount in predicted_load(pod).items():
+            into[name] = into.get(name, 0) + amount
+    room = [limits[name] - load.get(name, 0) if name in limits else _UNLIMITED for name in names]
+    return room, [left - yielding.get(name, 0) for left, name in zip(room, names, strict=True)]
