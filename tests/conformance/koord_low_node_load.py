@@ -39,6 +39,7 @@ from slackwater.descheduling.target_search import TargetSearch
 from slackwater.descheduling.thresholds import ThresholdPair, amount_of, node_score, usage_percent
 from slackwater.model.placement_rules import LabelRequirement, NodeTaint
 from slackwater.model.tiers import QoSClass, Tier, tier_of_priority
+from slackwater.resources.selectors import Selector
 
 _KUBE = {"BestEffort": KubeQos.BEST_EFFORT, "Burstable": KubeQos.BURSTABLE, "Guaranteed": KubeQos.GUARANTEED}
 _FLAGS = ("local_storage", "mirror", "static", "terminating", "pvc")
@@ -250,14 +251,15 @@ def pool_select(case: Case) -> Verdict:
     selector = given["selector"]
     if selector and "$op" in selector:
         return _with_operator(selector["$op"], wanted(case))
-    chosen = select_nodes([node_of(each) for each in given["nodes"]], selector, set(given["processed"]))
+    labels = None if selector is None else Selector(selector)
+    chosen = select_nodes([node_of(each) for each in given["nodes"]], labels, set(given["processed"]))
     return compare([node.name for node in chosen], wanted(case))
 
 
 def _with_operator(operator: str, want: Any) -> Verdict:
-    """Operators are those of the profile's own selector; its pools select by labels alone."""
-    selector = {"matchExpressions": [{"key": "test", "operator": operator}]}
-    document = {"kind": "DeschedulerProfile", "metadata": {"name": "p"}, "spec": {"nodeSelector": selector}}
+    pool = {"name": "all", "nodeSelector": {"matchExpressions": [{"key": "test", "operator": operator}]}}
+    spec = {"lowNodeLoad": {"nodePools": [pool]}}
+    document = {"kind": "DeschedulerProfile", "metadata": {"name": "p"}, "spec": spec}
     try:
         DeschedulerProfile.model_validate(document)
     except ValidationError as error:

@@ -6,9 +6,9 @@ Names and defaults of plugins are those of koordinator and the Kubernetes desche
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from slackwater.descheduling.anomaly import AnomalyCondition
 from slackwater.descheduling.cycle import CycleLimits
@@ -145,11 +145,17 @@ class DeschedulerAnomaly(Part):
     timeout_seconds: Seconds = Field(60.0, description="an anomaly ends so long after it began")
 
 
+def _selector_of(given: Any) -> Any:
+    """Returns labels alone as a selector: documents were written so before there were expressions."""
+    is_plain = isinstance(given, dict) and given and all(isinstance(value, str) for value in given.values())
+    return {"matchLabels": given} if is_plain else given
+
+
 class DeschedulerNodePool(Part):
     """Thresholds of nodes, in percent of what is allocatable, or in percent points from the mean."""
 
     name: Name
-    node_selector: Annotated[dict[str, str], Field(max_length=MOST_NAMES)] | None = Field(
+    node_selector: Annotated[LabelSelector, BeforeValidator(_selector_of)] | None = Field(
         None, description="labels of the nodes; absent: all that no earlier pool drained"
     )
     low_thresholds: Thresholds = Field(default_factory=dict, description="below all of them a node takes pods")
@@ -166,7 +172,7 @@ class DeschedulerNodePool(Part):
             self.high_thresholds,
             self.prod_low_thresholds,
             self.prod_high_thresholds,
-            self.node_selector,
+            None if self.node_selector is None else self.node_selector.selector,
             self.use_deviation_thresholds,
         )
 

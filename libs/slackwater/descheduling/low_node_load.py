@@ -35,6 +35,7 @@ from slackwater.descheduling.target_search import TargetSearch, score_of
 from slackwater.descheduling.thresholds import Percents, ThresholdPair, node_score, usage_percent
 from slackwater.model.records import record
 from slackwater.model.tiers import Tier
+from slackwater.resources.selectors import Selector
 
 NAME = "LowNodeLoad"
 
@@ -65,7 +66,7 @@ class LowNodeLoadPool:
     high: Percents = field(default_factory=dict)
     prod_low: Percents = field(default_factory=dict)
     prod_high: Percents = field(default_factory=dict)
-    selector: Mapping[str, str] | None = None
+    selector: Selector | None = None
     use_deviation: bool = False
 
 
@@ -155,17 +156,11 @@ def balance(
     return LowNodeLoadPlan(proposals, classes, kept, ends)
 
 
-def select_nodes(
-    nodes: Sequence[PlacementNode], selector: Mapping[str, str] | None, drained: set[str]
-) -> list[PlacementNode]:
+def select_nodes(nodes: Sequence[PlacementNode], selector: Selector | None, drained: set[str]) -> list[PlacementNode]:
     """Returns the nodes of a pool: those that the selector matches and no earlier pool drained; all without one."""
     if selector is None:
         return list(nodes)
-    return [
-        node
-        for node in nodes
-        if node.name not in drained and all(node.labels.get(key) == value for key, value in selector.items())
-    ]
+    return [node for node in nodes if node.name not in drained and selector.matches(node.labels)]
 
 
 def _is_fresh(node: PlacementNode, args: LowNodeLoadArgs, now_s: float) -> bool:

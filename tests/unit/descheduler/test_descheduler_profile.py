@@ -53,6 +53,24 @@ def test_what_does_not_fit_is_refused_by_name(spec: dict[str, Any], field: str) 
         profile(**spec)
 
 
+def test_pools_select_nodes_by_labels_and_expressions() -> None:
+    expression = {"key": "zone", "operator": "NotIn", "values": ["b"]}
+    written: list[dict[str, Any]] = [
+        {"matchLabels": {"disk": "ssd"}, "matchExpressions": [expression]},
+        {"disk": "ssd"},  # as documents were written before there were expressions
+    ]
+    pools = [{**POOL, "name": f"p{number}", "nodeSelector": selector} for number, selector in enumerate(written)]
+    declared = profile_of(profile(lowNodeLoad={"nodePools": [*pools, POOL]}))
+    assert declared.low_node_load is not None
+    first, second, every = (pool.selector for pool in declared.low_node_load.pools)
+    assert first is not None
+    assert second is not None
+    assert [first.matches({"disk": "ssd", "zone": zone}) for zone in "ab"] == [True, False]
+    assert second.matches({"disk": "ssd", "zone": "b"})
+    assert not second.matches({"zone": "b"})
+    assert every is None
+
+
 def test_an_unknown_plugin_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match="'Nothing' is no plugin; allowed"):
         DeschedulerProfileHooks().resolve(profile(plugins=[{"name": "Nothing"}]), None)

@@ -28,6 +28,7 @@ from slackwater.descheduling.placement import PODS, ClusterPlacement, LoadSource
 from slackwater.descheduling.thresholds import ThresholdPair
 from slackwater.model.placement_rules import NodeTaint, PodToleration
 from slackwater.model.tiers import Tier
+from slackwater.resources.selectors import Selector
 
 POOL = LowNodeLoadPool("all", {"cpu": 40, "memory": 60}, {"cpu": 60, "memory": 80})
 CPU_POOL = LowNodeLoadPool("cpu", {"cpu": 40}, {"cpu": 65})
@@ -264,8 +265,8 @@ def test_predicted_peaks_are_balanced_where_the_profile_asks_for_them() -> None:
 
 
 def test_a_drained_node_is_left_to_the_pool_that_drained_it() -> None:
-    first = replace(POOL, name="first", selector={"zone": "a"})
-    second = replace(POOL, name="second", selector={"zone": "a"}, high={"cpu": 10}, low={"cpu": 5})
+    first = replace(POOL, name="first", selector=Selector({"zone": "a"}))
+    second = replace(POOL, name="second", selector=Selector({"zone": "a"}), high={"cpu": 10}, low={"cpu": 5})
     nodes = [node("n0", labels={"zone": "a"}), node("n1", labels={"zone": "a"})]
     plan = plan_of(cluster(nodes, hot_cluster().pods["n0"]), replace(ARGS, pools=[first, second]))
     assert len(plan.proposals) == 2
