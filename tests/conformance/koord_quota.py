@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
 
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
-from slackwater.fairshare.admission import QuotaAccount, QuotaLimit, excesses
+from slackwater.fairshare.admission import QuotaLimit
+from slackwater.fairshare.arbitration import arbitrate
+from slackwater.fairshare.arbitration_plan import ArbitrationPlan, ArbitrationSettings, QuotaSnapshot
+from slackwater.fairshare.claim_index import ClaimIndex
+from slackwater.fairshare.claims import QuotaClaim, admit, start
 from slackwater.fairshare.level_share import Sharer, share
 from slackwater.fairshare.min_scaling import ScaledChild, scale_mins
-from slackwater.fairshare.overuse import Overuse
-from slackwater.fairshare.reclaim import AdmittedClaim, over_used, to_reclaim
-from slackwater.fairshare.tree import ROOT, Quota, added, limited, path_to_root
+from slackwater.fairshare.tree import ROOT, Amounts, Quota, added, limited, path_to_root
+from slackwater.fairshare.tree_layout import TreeLayout
+from slackwater.fairshare.tree_state import TreeState
 from slackwater.fairshare.validation import QuotaRule, refusals
+from slackwater.model.tiers import Tier
+
+_ENDLESS: Final = 2**62
 
 
 def redistribute(case: Case) -> Verdict:
@@ -83,74 +92,112 @@ def path(case: Case) -> Verdict:
 
 def prefilter(case: Case) -> Verdict:
     given, want = case["given"], wanted(case)
-    keys = given["quota_max_keys"]
-    account = QuotaAccount(
-        quota=given["quota"],
-        used=given["used"],
-        runtime={key: amount for key, amount in given["runtime"].items() if key in keys},
-        maximum={key: given["max"].get(key, 2**62) for key in keys},
-        minimum={},
-        non_preemptible_used={},
-    )
-    found = excesses(given["pod_request"], [account], elastic=given["enable_runtime_quota"])
-    limit = given["runtime"] if given["enable_runtime_quota"] else given["max"]
-    idle = [
-        key for key in keys if not given["pod_request"].get(key) and given["used"].get(key, 0) > limit.get(key, 2**62)
-    ]
-    if idle and wanted(case)["status"] != "Success":
+    keys, request, elastic = given["quota_max_keys"], given["pod_request"], given["enable_runtime_quota"]
+    limit = given["runtime"] if elastic else given["max"]
+    idle = [key for key in keys if not request.get(key) and given["used"].get(key, 0) > limit.get(key, _ENDLESS)]
+    if idle and want["status"] != "Success":
         return differ("quota-asked-dimensions")
-    got: dict[str, Any] = {"status": "Unschedulable" if found else "Success"}
-    if "exceed" in want:
-        got["exceed"] = sorted({excess.resource for excess in found})
-    return compare(got, {key: want[key] for key in got})
+    quota = Quota("q", maximum={key: given["max"].get(key, _ENDLESS) for key in keys})
+    used = {key: amount for key, amount in given["used"].items() if amount > 0}
+    claims = [_admitted("used", used)] if used else []
+    total = {key: given["runtime"].get(key, _ENDLESS) for key in keys} if elastic else {}
+    return _compare_admission(quota, claims, _queued(request), total, want)
 
 
 def prefilter_non_preemptible(case: Case) -> Verdict:
-    given, want = case["given"], wanted(case)
-    pods = given["running_pods"]
-    fixed = [pod["request"] for pod in pods if pod["non_preemptible"]]
-    account = QuotaAccount(
-        quota="q",
-        used=added(*(pod["request"] for pod in pods)),
-        runtime=given["cluster_total"],
-        maximum=given["quota"]["max"],
-        minimum=given["quota"]["min"],
-        non_preemptible_used=added(*fixed),
-    )
-    pod = given["pod"]
-    found = excesses(pod["request"], [account], non_preemptible=pod["non_preemptible"])
-    got: dict[str, Any] = {"status": "Unschedulable" if found else "Success"}
+    given, pod = case["given"], case["given"]["pod"]
+    quota = Quota("q", maximum=given["quota"]["max"], minimum=given["quota"]["min"])
+    claims = [
+        replace(_admitted(f"p{number}", each["request"]), non_preemptible=each["non_preemptible"])
+        for number, each in enumerate(given["running_pods"])
+    ]
+    waiting = replace(_queued(pod["request"]), non_preemptible=pod["non_preemptible"])
+    want = wanted(case)
+    told = QuotaLimit.MIN if "non-preemptible" in want.get("reason", "") else QuotaLimit.TOTAL
+    return _compare_admission(quota, claims, waiting, given["cluster_total"], want, told)
+
+
+def _compare_admission(
+    quota: Quota,
+    claims: Sequence[QuotaClaim],
+    waiting: QuotaClaim,
+    total: Amounts,
+    want: Mapping[str, Any],
+    told: QuotaLimit | None = None,
+) -> Verdict:
+    """What an arbitration of one quota says of one claim; `told` None: by any limit."""
+    plan = _arbitrated(quota, [*claims, waiting], total)
+    state = TreeState(TreeLayout([quota]), ClaimIndex([*claims, waiting]), _pool(total, [*claims, waiting]))
+    named = state.now.excesses("q", waiting.request)
+    named += state.min_excesses(waiting, waiting.request) if waiting.non_preemptible else []
+    got: dict[str, Any] = {"status": "Success" if plan.admissions else "Unschedulable"}
     if "exceed" in want:
-        told = QuotaLimit.MIN if "non-preemptible" in want.get("reason", "") else QuotaLimit.RUNTIME
-        got["exceed"] = sorted({one.resource for one in found if one.limit is told})
+        got["exceed"] = sorted({one.resource for one in named if told in (None, one.limit)})
     return compare(got, {key: want[key] for key in got})
 
 
 def revoke(case: Case) -> Verdict:
+    """A pool that has what the peer gives as runtime. All are told in one plan, so the order says nothing."""
     given = case["given"]
     claims = [
-        AdmittedClaim(
-            id=pod["name"],
-            request=pod["request"],
+        replace(
+            _admitted(pod["name"], pod["request"]),
             priority=pod["priority"],
             non_preemptible=pod.get("non_preemptible", False),
         )
         for pod in given["pods"]
     ]
-    return compare({"revoke_in_order": [claim.id for claim in to_reclaim(claims, given["runtime"])]}, wanted(case))
+    quota, runtime = Quota("q", maximum=dict.fromkeys(given["runtime"], _ENDLESS)), given["runtime"]
+    ended = {each.victim for each in _arbitrated(quota, claims, runtime).reclaims}
+    want = set(wanted(case)["revoke_in_order"])
+    fixed = added(*(claim.request for claim in claims if claim.non_preemptible))
+    is_in_vain = any(amount > max(runtime.get(key, _ENDLESS), 0) for key, amount in fixed.items())
+    if ended < want and is_in_vain:
+        return differ("quota-revokes-what-helps")
+    return compare(sorted(ended), sorted(want))
 
 
 def overuse_monitor(case: Case) -> Verdict:
     """Steps tell the seconds since the one before; a `set_delay` counts from then on."""
-    clock, now, delay, wrong = Overuse(0.0), 0.0, case["given"]["delay_evict_seconds"], []
+    given, now_s, wrong = case["given"], 0.0, []
+    delay_s, over_since_s = given["delay_evict_seconds"], dict[str, float]()
+    quota = Quota("q", maximum=dict.fromkeys(given["runtime"], _ENDLESS))
     for number, step in enumerate(case["steps"]):
-        delay = step.get("set_delay", delay)
-        now += step["elapsed"]
-        over = bool(over_used(step["used"], case["given"]["runtime"]))
-        clock, due = clock.seen(now, over=over, delay_seconds=delay)
-        if due != step["trigger"]:
+        delay_s = step.get("set_delay", delay_s)
+        now_s += step["elapsed"]
+        used = {key: amount for key, amount in step["used"].items() if amount > 0}
+        claims = [_admitted("used", used)] if used else []
+        plan = _arbitrated(quota, claims, given["runtime"], now_s, delay_s, over_since_s)
+        over_since_s = dict(plan.over_since_s)
+        if bool(plan.reclaims) != step["trigger"]:
             wrong.append(number)
     return compare(wrong, [])
+
+
+def _arbitrated(
+    quota: Quota,
+    claims: Sequence[QuotaClaim],
+    total: Amounts,
+    now_s: float = 0.0,
+    delay_s: float = 0.0,
+    over_since_s: Mapping[str, float] = MappingProxyType({}),
+) -> ArbitrationPlan:
+    """The plan for one quota, alone in a pool; a resource that `total` does not name is no limit."""
+    settings, pool = ArbitrationSettings(reclaim_delay_s=delay_s), {"": _pool(total, claims)}
+    return arbitrate(QuotaSnapshot([quota], pool, claims, settings, over_since_s=over_since_s), now_s)
+
+
+def _pool(total: Amounts, claims: Sequence[QuotaClaim]) -> Amounts:
+    asked = {key for claim in claims for key in claim.request}
+    return {key: max(total.get(key, _ENDLESS), 0) for key in asked | set(total)}
+
+
+def _queued(request: Amounts) -> QuotaClaim:
+    return QuotaClaim("asked", "q", Tier.BATCH, request, 0.0)
+
+
+def _admitted(name: str, request: Amounts) -> QuotaClaim:
+    return start(admit(QuotaClaim(name, "q", Tier.BATCH, request, 0.0), request, 0.0), 0.0)
 
 
 def quota_of_case(given: Mapping[str, Any]) -> Quota:

@@ -10,7 +10,7 @@ from slackwater.migration.domain.sightings import SeenCluster, SeenStart
 from slackwater.migration.domain.stored_jobs import MigrationLedger, StoredJob, StoredReservation
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.start_states import StartState
-from slackwater.podmigration.jobs import MigrationMode, MigrationStep
+from slackwater.podmigration.jobs import MigrationStep
 from slackwater.podmigration.lifecycle import (
     EvictionAnswer,
     MoveView,
@@ -202,8 +202,3 @@ def candidates(stored: StoredJob, seen: SeenCluster, claimed: Mapping[str, str])
         if uid != stored.job.pod and is_free and is_new:
             found.append((started_s, uid))
     return found
-
-
-def wants_reservation(stored: StoredJob) -> bool:
-    """Whether a job moves by reservation."""
-    return stored.job.mode is MigrationMode.RESERVATION_FIRST

@@ -16,7 +16,7 @@ from slackwater.simulation.usecases.assess import Assessment, NodeAssessed, Reso
 from slackwater.simulation.usecases.placed_usage import PLACES
 from slackwater.simulation.usecases.workload_usage import WorkloadAssessed
 from slackwater.traces.options import UNITS, TraceResource
-from slackwater.traces.trace import CELL_SECONDS, DAY_CELLS
+from slackwater.traces.trace import DAY_CELLS
 
 _NO_PRICES = Prices()
 
@@ -193,11 +193,6 @@ def widest(workloads: Sequence[WorkloadReport], most: int = MOST_WORKLOADS) -> S
         return resource.slack if resource is not None else 0
 
     return sorted(workloads, key=lambda one: (-slack(one), one.workload))[:most]
-
-
-def counted_days(assessment: Assessment) -> float:
-    """Returns the evaluated time in days."""
-    return (assessment.placed.cells - assessment.first) * CELL_SECONDS / 86_400
 
 
 def _resource(assessed: ResourceAssessed) -> ResourceReport:
