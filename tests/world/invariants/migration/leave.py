@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from typing import ClassVar, Final
@@ -12,11 +13,15 @@ from tests.world.invariants.migration.move_commits import MoveBooks, move_commit
 from tests.world.invariants.payloads import payload_of
 from tests.world.job_operators import ABORT
 from tests.world.move_machines import NO_EVICTION
+from tests.world.plan import MIGRATION
+from tests.world.servers import Commit
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
 from slackwater.events.reclaim_answered import ReclaimAnswered
 from slackwater.events.reclaim_requested import MOVES_TREE
+from slackwater.events.resource_changed import ResourceChanged
+from slackwater.events.serialized import type_of
 from slackwater.podmigration.jobs import MigrationStep
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
 
@@ -103,6 +108,8 @@ class WithdrawnJobsEvictNothing(Invariant):
         self._books = MoveBooks()
         self._deleted: dict[str, float] = {}
         """By name of a document that is deleted, since when."""
+        self._stored: set[str] = set()
+        """Names of documents that are stored: the answer of a change may be on its way still, or lost."""
         self._stood_still: dict[str, float] = {}
         """By process, until when it did last."""
 
@@ -119,12 +126,14 @@ class WithdrawnJobsEvictNothing(Invariant):
         planned = confirmed.planned
         if planned.kind != "PodMigrationJob":
             return
-        if planned.verb in ("delete", ABORT) and confirmed.is_done:
+        if planned.verb in ("delete", ABORT) and confirmed.is_done and planned.name not in self._stored:
             self._deleted[planned.name] = step.at
         elif planned.verb == "put":  # stored, or not known to be
             self._deleted.pop(planned.name, None)
 
     def _commit(self, step: Step) -> None:
+        if step.subject == MIGRATION:
+            self._follow_documents(step.value)
         commit = move_commit_of(step)
         if commit is None:
             return
@@ -141,6 +150,17 @@ class WithdrawnJobsEvictNothing(Invariant):
             is_new = before is None or before.job.step is not MigrationStep.EVICTING
             if is_new and step.at > since + HEARD_SECONDS:
                 raise Violation(f"{after.job.id} evicts {step.at - since:.0f} s after its document was deleted")
+
+    def _follow_documents(self, commit: Commit) -> None:
+        for row in commit.inserted("outbox"):
+            if row["type"] != type_of(ResourceChanged):
+                continue
+            changed = ResourceChanged.model_validate(json.loads(row["payload"]))
+            if changed.kind == "PodMigrationJob" and changed.deleted:
+                self._stored.discard(changed.name)
+            elif changed.kind == "PodMigrationJob":
+                self._stored.add(changed.name)
+                self._deleted.pop(changed.name, None)
 
     def at_rest(self) -> None:
         for name in self._deleted:
