@@ -31,6 +31,8 @@ from slackwater.podmigration.jobs import CONFIRM_S, DEGRADED, MigrationReason, M
 KNOWN_SECONDS: Final = 30.0
 """What was published so long ago is known to each replica that stood not still meanwhile."""
 REPORTED_SECONDS: Final = 8.0
+READ_SECONDS: Final = 3.0
+"""A report that was stored so long ago has been read: the first one after an outage of the broker has not."""
 ANSWERED_SECONDS: Final = 60.0
 """At rest a start, and one back, have been answered so long after the end of the old pod."""
 CLOCK_SECONDS: Final = 5.0
@@ -231,7 +233,8 @@ class FilesDecideWherePodsGo(Invariant):
             return
         since, digest = self._files.get((job.node, offered_label(stored.pod.workload)), [(at, "")])[-1]
         reports = [when for when in self._reported_at.get(job.node, ()) if at - when < KNOWN_SECONDS]
-        answers = bool(reports) and at - reports[-1] < REPORTED_SECONDS and at - reports[0] > KNOWN_SECONDS / 2
+        read = [when for when in reports if READ_SECONDS < at - when < REPORTED_SECONDS]
+        answers = bool(read) and at - reports[0] > KNOWN_SECONDS / 2
         is_lost = at - self._lost_at.get(job.node, -KNOWN_SECONDS) < KNOWN_SECONDS
         is_right = abs((stored.ended_s or 0.0) - now_s) < CLOCK_SECONDS
         if answers and not is_lost and is_right and digest == stored.pod.digest and at - since > KNOWN_SECONDS:
