@@ -19,7 +19,7 @@ from slackwater.fairshare.batched import TreeArrays, arrays_of, matrix, runtimes
 from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import ClaimState, QuotaClaim, end
 from slackwater.fairshare.tree import ROOT, Quota, ledger
-from slackwater.fairshare.tree_layout import TreeLayout
+from slackwater.fairshare.tree_layout import LARGE, TreeLayout
 from slackwater.model.tiers import Tier
 
 RESOURCES = ("cpu", "memory", "gpu")
@@ -48,6 +48,7 @@ def measure(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
         **found,
         "growth": round(growth, 2),
         "admissions": admissions,
+        "one_changed_request": {str(size): _one_by_one(size) for size in sizes if size >= LARGE},
     }
 
 
@@ -106,6 +107,28 @@ def _admissions(size: int) -> dict[str, Any]:
         raise RuntimeError(f"{admitted} of {ROUNDS * CLAIMS_AT_ONCE} claims were admitted")
     seconds = time.process_time() - began
     return {"per_second": round(admitted / seconds), "claims": admitted, "quotas": size}
+
+
+def _one_by_one(size: int) -> dict[str, Any]:
+    """The runtime of one quota after its request has changed, beside that of the whole tree at once."""
+    quotas = _tree(size)
+    layout, whole = TreeLayout(quotas), TreeLayout(quotas)
+    total, requested = dict.fromkeys(RESOURCES, 40 * size), {quota.name: quota.own_request for quota in quotas}
+    layout.runtimes(requested, total)
+    leaves = [quota.name for quota in quotas if not quota.is_parent]
+    places = iter(range(len(leaves)))
+
+    def changed() -> None:
+        name = leaves[next(places)]
+        requested[name] = {key: amount + 1 for key, amount in requested[name].items()}
+        layout.runtimes(requested, total)[name]
+
+    changed()  # makes the ledger that is kept up to date
+    for name in leaves:
+        layout.runtimes(requested, total)[name]
+    one = _median(changed, 15)
+    at_once = _median(lambda: whole._whole(requested, total), 5)
+    return {"seconds": round(one, 6), "whole_seconds": round(at_once, 6), "ratio": round(at_once / one, 1)}
 
 
 def _tree(size: int) -> list[Quota]:

@@ -1,18 +1,26 @@
-"""A quota tree prepared for many arbitrations: paths, children, arrays, and fair shares by total."""
+"""A quota tree prepared for many arbitrations: paths, children, arrays, fair shares by total, and the last runtimes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
+from weakref import ReferenceType, ref
 
 import numpy as np
 
 from slackwater.fairshare.batched import arrays_of, entitlements, matrix, runtimes
 from slackwater.fairshare.exact import Ints
+from slackwater.fairshare.live_ledger import LiveLedger
+from slackwater.fairshare.live_runtimes import LiveRuntimes
 from slackwater.fairshare.tree import Amounts, Quota, ledger, top_down
 from slackwater.fairshare.tree import entitlements as plain_entitlements
 
 Figures = Mapping[str, Amounts]
+LARGE: Final = 200
+"""From so many quotas on a tree keeps its last runtimes; the arrays of a smaller one are as quick."""
+FEW: Final = 8
+"""So many changed requests are computed by themselves; in a large tree those of an eighth of the quotas."""
 
 
 class TreeLayout:
@@ -36,9 +44,48 @@ class TreeLayout:
         self._rows = {name: row for row, name in enumerate(self._arrays.names)}
         self._fair: tuple[Amounts, Figures] | None = None
         self._entitled: tuple[Amounts, Figures] | None = None
+        self._requested: dict[str, Amounts] | None = None
+        """Of the last call of `runtimes`."""
+        self._live: LiveLedger | None = None
+        self._given: ReferenceType[LiveRuntimes] | None = None
 
     def runtimes(self, requested: Figures, total: Amounts) -> Figures:
-        """Returns the runtime of each quota, for what its own claims request."""
+        """Returns the runtime of each quota, for what its own claims request.
+
+        Where few requests of a large tree have changed since the last call, only the levels on their paths are shared
+        anew, and only those that are asked for: an arbitration of one claim among 10,000 quotas takes 7.6 ms of CPU
+        instead of 24, among 1,000 1.2 instead of 2.3 (tests/bench/quota.py has the runtimes alone).
+        """
+        changed = self._changes(requested) if len(self.order) >= LARGE else None
+        if changed is None:
+            self._live = None
+            return self._whole(requested, total)
+        if self._live is None:
+            before = [replace(quota, own_request=requested.get(quota.name, {})) for quota in self.order]
+            self._live = LiveLedger(before, total)
+        else:
+            given = None if self._given is None else self._given()
+            if given is not None:
+                given.complete()
+            for name in changed:
+                self._live.set_request(name, requested.get(name, {}))
+            self._live.set_total(total)
+        found = LiveRuntimes(self.quotas, self._live)
+        self._given = ref(found)
+        return found
+
+    def _changes(self, requested: Figures) -> Sequence[str] | None:
+        """The quotas that request something else than at the last call; None: so many that all are computed anew."""
+        before, few = self._requested, max(FEW, len(self.order) // 8)
+        if before is None:
+            self._requested = {name: dict(requested[name]) for name in self.quotas if requested.get(name)}
+            return None
+        changed = [name for name in self.quotas if requested.get(name, {}) != before.get(name, {})]
+        for name in changed:
+            before[name] = dict(requested.get(name, {}))
+        return changed if len(changed) <= few else None
+
+    def _whole(self, requested: Figures, total: Amounts) -> Figures:
         try:
             own = matrix([requested.get(name, {}) for name in self._arrays.names], self._arrays.resources)
             figures = runtimes(self._arrays, own, self._row(total))
@@ -65,7 +112,7 @@ class TreeLayout:
                 for quota in self.order
                 if quota.name not in self.with_children
             }
-            self._fair = (dict(total), self.runtimes(full, total))
+            self._fair = (dict(total), self._whole(full, total))
         return self._fair[1]
 
     def _plain(self, requested: Figures, total: Amounts) -> Figures:
