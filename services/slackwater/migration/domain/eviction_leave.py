@@ -2,8 +2,8 @@
 
 A request without an answer is repeated under its id, so that a late answer to it counts. Under a new id each time, jobs
 would never begin while answers take longer than the pause, and each late grant would be counted for nothing. Repeats
-become rarer, because each one makes the backlog of the asked side longer, and a request that it reads twice counts
-twice there.
+become rarer, because each one makes the backlog of the asked side longer, and another process of that side counts it
+again.
 """
 
 from __future__ import annotations
