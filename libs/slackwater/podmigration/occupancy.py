@@ -36,6 +36,8 @@ class MigrationOccupancy:
         """Those that were spent from, refilled to now."""
         for job in snapshot.active:
             self._add(job, job.replacement or job.pod, evicted=job.evicted)
+            if job.replacement:  # while it is not ready, another move of it would take this one's end for its own
+                self.pods[job.replacement] += 1
 
     def admit(self, job: WaitingJob) -> None:
         """Counts a job as under way and spends its tokens."""

@@ -12,7 +12,7 @@ from move_scenes import MoveScene, move
 
 from slackwater.events.disruption_budget_changed import DisruptionBudgetChanged
 from slackwater.migration.domain.disruption_budgets import CLOCKS_S, UNCOUNTED_S, budgets_of, taken_pods
-from slackwater.migration.domain.stored_jobs import MovedPod, StoredJob, TakenPod
+from slackwater.migration.domain.stored_jobs import EvictionSaid, MovedPod, StoredJob, TakenPod
 from slackwater.migration.usecases.budgets_read import BudgetsRead, seen_budget
 from slackwater.podmigration.documents import JobRequest
 from slackwater.podmigration.jobs import MigrationJob, MigrationPhase, MigrationStep, MoveOutcome
@@ -73,8 +73,10 @@ def test_a_budget_does_not_count_what_moves_have_ended_since_its_pods_were_count
         TakenPod("other app", "shop", {"app": "api"}, counted_s + 9),
         TakenPod("other namespace", "jobs", {"app": "web"}, counted_s + 9),
     ]
-    assert [seen.without(pods[:count]).allowed for count in range(6)] == [2, 2, 1, 0, 0, 0]
-    assert seen.without(pods * 9).allowed == 0, "never below zero"
+    now_s = counted_s + 10
+    assert [seen.without(pods[:count], now_s).allowed for count in range(6)] == [2, 2, 1, 0, 0, 0]
+    assert seen.without(pods * 9, now_s).allowed == 0, "never below zero"
+    assert seen.without(pods[:1], counted_s - 200).allowed == 1, "a clock that is behind does not know what came first"
 
 
 def test_ended_pods_are_kept_once_each_until_a_budget_has_counted_them() -> None:
@@ -88,11 +90,15 @@ def test_ended_pods_are_kept_once_each_until_a_budget_has_counted_them() -> None
     broken = moved("fourth", gone_s=now_s)
     broken = replace(broken, pod=replace(broken.pod, failed=True))  # it was not healthy
     after = {stored.name: stored for stored in (gone, withdrawn, spared, broken)}
-    taken = taken_pods((), {"first": moved("first")}, after, now_s)
+    taken = taken_pods((), {"first": moved("first")}, after, {}, now_s)
     assert [(pod.uid, pod.gone_s) for pod in taken] == [("pod-of-first", now_s), ("pod-of-second", now_s)]
-    assert taken_pods(taken, after, after, now_s + UNCOUNTED_S - 1) == taken
-    assert taken_pods(taken, {}, after, now_s + 1) == taken, "a pod is taken once"
-    assert taken_pods(taken, after, after, now_s + UNCOUNTED_S) == ()
+    assert taken_pods(taken, after, after, {}, now_s + UNCOUNTED_S - 1) == taken
+    assert taken_pods(taken, {}, after, {}, now_s + 1) == taken, "a pod is taken once"
+    assert taken_pods(taken, after, after, {}, now_s + UNCOUNTED_S) == ()
+    said = {gone.eviction_id: EvictionSaid(gone.eviction_id, "terminated", "", now_s + 200.0)}
+    late = taken_pods((), {"first": moved("first")}, {"first": gone}, said, now_s)
+    assert [pod.gone_s for pod in late] == [now_s + 200.0], "the clock of this service was behind that of the agent"
+    assert taken_pods(late, after, {"first": gone}, {}, now_s + 100.0) == late
 
 
 async def test_a_move_waits_for_its_disruption_budget_and_says_so() -> None:

@@ -21,6 +21,16 @@ REPLICAS, RESERVES = 6, MigrationMode.RESERVATION_FIRST
 EVENTS = ("report", "obey", "obey", "refuse", "wait", "job", "job", "direct", "abort", "pause")
 STARTED = ("report", "report", "obey", "start", "start", "fail", "wait", "job", "job", "abort", "file")
 started_happenings = st.lists(st.tuples(st.sampled_from(STARTED), st.integers(0, 11)), min_size=10, max_size=60)
+MOVED_TWICE = [
+    ("job", 1), ("report", 0), ("report", 0), ("obey", 1), ("report", 0), ("report", 0),
+    ("report", 0), ("start", 2), ("start", 8), ("job", 1), ("report", 0), ("report", 0),
+]  # fmt: skip
+"""A second job for a pod that was moved: the node that it was on has not reported since."""
+MOVED_WHILE_IT_STARTS = [
+    ("job", 0), ("report", 0), ("report", 0), ("obey", 0), ("report", 0), ("report", 0), ("report", 0), ("start", 2),
+    ("fail", 8), ("start", 0), ("job", 7), ("report", 0), ("report", 0), ("fail", 0),
+]  # fmt: skip
+"""A job for a pod that another move starts: the start fails after the job has begun."""
 DELETED_AFTER_END = [
     ("job", 1), ("report", 0), ("report", 0), ("obey", 1), ("wait", 11), ("start", 2), ("fail", 8), ("abort", 0)
 ]  # fmt: skip
@@ -148,6 +158,8 @@ def test_every_job_ends_and_nothing_is_lost_or_left(events: list[tuple[str, int]
 @settings(max_examples=30, deadline=None)
 @given(started_happenings)
 @example(DELETED_AFTER_END)
+@example(MOVED_WHILE_IT_STARTS)
+@example(MOVED_TWICE)
 def test_what_no_owner_replaces_is_started_once_or_its_job_says_that_it_is_not(events: list[tuple[str, int]]) -> None:
     world = RoundWorldState(digest="d1", offering=set(NODES))
     for number in range(REPLICAS):

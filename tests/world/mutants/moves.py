@@ -267,7 +267,7 @@ MOVES = (
         (
             Edit(
                 "migration.domain.arbitration_round:snapshot_of",
-                "each.without(ledger.state.taken)",
+                "each.without(ledger.state.taken, now_s)",
                 "each.budget",
             ),
         ),

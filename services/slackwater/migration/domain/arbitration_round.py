@@ -16,7 +16,7 @@ from slackwater.podmigration.snapshot import ActiveJob, MigrationPlan, Migration
 REFUSED = "its workload cannot spare a replica"
 
 
-def snapshot_of(ledger: MigrationLedger, seen: SeenCluster, rules: ArbitrationRules) -> MigrationSnapshot:
+def snapshot_of(ledger: MigrationLedger, seen: SeenCluster, rules: ArbitrationRules, now_s: float) -> MigrationSnapshot:
     """Returns everything that a round depends on. A workload counts its running pods, and those that moves took."""
     live = ledger.live()
     away: dict[str, int] = {}
@@ -38,7 +38,7 @@ def snapshot_of(ledger: MigrationLedger, seen: SeenCluster, rules: ArbitrationRu
         active=[_active(stored, names) for stored in live if stored.job.step is not MigrationStep.WAITING],
         workloads=workloads,
         budgets={
-            each.budget.name: each.without(ledger.state.taken)
+            each.budget.name: each.without(ledger.state.taken, now_s)
             for found in seen.budgets.values()
             for each in found
             if each.budget.name in selecting

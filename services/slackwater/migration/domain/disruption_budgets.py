@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from slackwater.migration.domain.stored_jobs import StoredJob, TakenPod
+from slackwater.migration.domain.stored_jobs import EvictionSaid, StoredJob, TakenPod
 from slackwater.model.records import record
 from slackwater.podmigration.budgets import DisruptionBudget
 from slackwater.podmigration.jobs import MoveOutcome
@@ -14,6 +14,8 @@ from slackwater.resources.selectors import Selector
 
 UNCOUNTED_S: Final = 60.0
 """A pod that a move has ended is counted by then. A publisher says nothing where the replacement came at once."""
+AHEAD_S: Final = 600.0
+"""A pod that ended so far ahead of the clock is of a clock that was wrong."""
 CLOCKS_S: Final = 2.0
 """By how much the clocks of two services may differ."""
 _TOOK_THE_POD: Final = frozenset(
@@ -35,11 +37,14 @@ class SeenBudget:
         """Whether it holds for a pod of its namespace."""
         return self.selector is None or self.selector.matches(labels)
 
-    def without(self, taken: Iterable[TakenPod]) -> DisruptionBudget:
+    def without(self, taken: Iterable[TakenPod], now_s: float) -> DisruptionBudget:
         """Returns the budget without the pods that moves have ended since they were counted: the next move would be
-        admitted for them a second time."""
+        admitted for them a second time. By a clock that is behind, all count as ended since."""
+        is_behind = now_s < self.counted_s - CLOCKS_S
         late = sum(
-            pod.gone_s > self.counted_s - CLOCKS_S and pod.namespace == self.namespace and self.selects(pod.labels)
+            (is_behind or pod.gone_s > self.counted_s - CLOCKS_S)
+            and pod.namespace == self.namespace
+            and self.selects(pod.labels)
             for pod in taken
         )
         allows = self.budget.server_allows
@@ -59,17 +64,25 @@ def budgets_of(budgets: BudgetsByNamespace, namespace: str, labels: Mapping[str,
 
 
 def taken_pods(
-    taken: Sequence[TakenPod], before: Mapping[str, StoredJob], after: Mapping[str, StoredJob], now_s: float
+    taken: Sequence[TakenPod],
+    before: Mapping[str, StoredJob],
+    after: Mapping[str, StoredJob],
+    said: Mapping[str, EvictionSaid],
+    now_s: float,
 ) -> tuple[TakenPod, ...]:
-    """Returns the pods that moves have ended not long ago, with those that ended in this round."""
-    kept = [pod for pod in taken if abs(now_s - pod.gone_s) < UNCOUNTED_S]
+    """Returns the pods that moves have ended not long ago, with those that ended in this round. `said`: answers of
+    agents by the id of the eviction. Of the clocks of the agent and of this service the later one counts, so that one
+    that is behind makes no pod look counted."""
+    kept = [pod for pod in taken if -AHEAD_S < now_s - pod.gone_s < UNCOUNTED_S]
     known = {pod.uid for pod in kept}
     for name, stored in after.items():
         earlier = before.get(name)
         if earlier is stored or stored.job.pod in known or stored.pod.failed or _gone_s(stored) is None:
             continue
         if earlier is None or earlier.job.id != stored.job.id or _gone_s(earlier) is None:
-            kept.append(TakenPod(stored.job.pod, stored.pod.namespace, stored.pod.labels, _gone_s(stored) or now_s))
+            answer = said.get(stored.eviction_id)
+            gone_s = max(_gone_s(stored) or now_s, 0.0 if answer is None else answer.completed_s)
+            kept.append(TakenPod(stored.job.pod, stored.pod.namespace, stored.pod.labels, gone_s))
     return tuple(kept)
 
 

@@ -20,7 +20,7 @@ from slackwater.migration.domain.eviction_documents import (
 )
 from slackwater.migration.domain.eviction_leave import LeaveAsked, is_ready, leave_asked, with_answer
 from slackwater.migration.domain.job_intake import intake
-from slackwater.migration.domain.move_views import claimed_pods, reservation_name, view_of_move
+from slackwater.migration.domain.move_views import claimed_pods, gone_pods, reservation_name, view_of_move
 from slackwater.migration.domain.reservation_round import AskedReservation, PodsOf, Rooms, reservations_after
 from slackwater.migration.domain.sightings import SeenCluster
 from slackwater.migration.domain.stored_jobs import (
@@ -121,9 +121,9 @@ def _settled(
 ) -> MigrationLedger:
     """Every live job after the transitions that are possible now, one job after the other: none takes the replacement
     of another."""
-    jobs, claimed = dict(ledger.jobs), claimed_pods(ledger)
+    jobs, claimed, gone = dict(ledger.jobs), claimed_pods(ledger), gone_pods(ledger)
     for stored in ledger.live():
-        view = view_of_move(stored, ledger.reservations, claimed, seen, grace_s, now_s)
+        view = view_of_move(stored, ledger.reservations, claimed, gone, seen, grace_s, now_s)
         after = stored
         for following in settle(stored.job, view, now_s):
             job = _with_refusals(following, stored, ledger)
@@ -140,7 +140,7 @@ def _with_taken(ledger: MigrationLedger, before: MigrationLedger, seen: SeenClus
     """With the pods that budgets may count as healthy still; where there are budgets."""
     if not seen.budgets and not ledger.state.taken:
         return ledger
-    taken = taken_pods(ledger.state.taken, before.jobs, ledger.jobs, now_s)
+    taken = taken_pods(ledger.state.taken, before.jobs, ledger.jobs, seen.evictions, now_s)
     return ledger if taken == ledger.state.taken else replace(ledger, state=replace(ledger.state, taken=taken))
 
 
@@ -158,7 +158,7 @@ def _arbitrated(
     waiting = [stored for stored in ledger.live() if stored.job.step is MigrationStep.WAITING]
     if not waiting or not is_due(ledger.state, rules.args.interval_s, now_s):
         return ledger, None, ()
-    snapshot = with_plugins(snapshot_of(ledger, seen, rules), now_s, rules.sort_fns, rules.group_filters)
+    snapshot = with_plugins(snapshot_of(ledger, seen, rules, now_s), now_s, rules.sort_fns, rules.group_filters)
     plan = arbitrate(snapshot, now_s)
     state, jobs = after_plan(ledger, plan, now_s)
     changed = {}

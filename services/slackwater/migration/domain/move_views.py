@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 from zlib import crc32
 
@@ -10,7 +10,7 @@ from slackwater.migration.domain.sightings import SeenCluster, SeenStart
 from slackwater.migration.domain.stored_jobs import MigrationLedger, StoredJob, StoredReservation
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.start_states import StartState
-from slackwater.podmigration.jobs import MigrationStep
+from slackwater.podmigration.jobs import MigrationJob, MigrationReason, MigrationStep, MoveOutcome
 from slackwater.podmigration.lifecycle import (
     EvictionAnswer,
     MoveView,
@@ -28,6 +28,7 @@ CLOCKS_S: Final = 2.0
 """By how much the clock of a node may be behind: a replacement that started so long before the eviction counts."""
 KILL_S: Final = 10.0
 """Beyond its grace an eviction that began has ended."""
+_BEFORE_EVICTION: Final = frozenset({MigrationStep.WAITING, MigrationStep.ADMITTED, MigrationStep.RESERVING})
 _GONE: Final = frozenset({EvictionOutcome.TERMINATED, EvictionOutcome.KILLED, EvictionOutcome.ALREADY_GONE})
 _RESERVATIONS: Final = {
     ReservationPhase.PENDING: ReservationState.PENDING,
@@ -43,17 +44,18 @@ def view_of_move(
     stored: StoredJob,
     reservations: Mapping[str, StoredReservation],
     claimed: Mapping[str, str],
+    gone: Collection[str],
     seen: SeenCluster,
     grace_s: float,
     now_s: float,
 ) -> MoveView:
-    """Returns what is seen of a move. `claimed`: as `claimed_pods` returns it."""
+    """Returns what is seen of a move. `claimed`: as `claimed_pods` returns it; `gone`: as `gone_pods` does."""
     kept = reservations.get(reservation_name(stored))
     reservation = None if kept is None else kept.reservation
     started = seen.starts.get(stored.start_id) if stored.job.starts_replacement else None
     uid = "" if stored.job.starts_replacement else replacement_of(stored, reservation, seen, claimed)
     return MoveView(
-        pod=confirmed_pod(stored, seen, grace_s),
+        pod=OldPod.GONE if _was_moved(stored, gone) else confirmed_pod(stored, seen, grace_s),
         reservation=ReservationState.ABSENT if reservation is None else reservation_state(reservation, now_s),
         reservation_node="" if reservation is None else reservation.placed_on,
         eviction=eviction_answer(stored, seen, grace_s),
@@ -170,6 +172,24 @@ def claimed_pods(ledger: MigrationLedger) -> dict[str, str]:
         for uid in kept.reservation.allocated
     }
     return bound | {stored.job.replacement: stored.job.id for stored in ledger.jobs.values() if stored.job.replacement}
+
+
+def gone_pods(ledger: MigrationLedger) -> frozenset[str]:
+    """Returns the pods that are gone by what jobs which have ended say: those that they moved, and those that they
+    started and that failed."""
+    ended = [stored for stored in ledger.jobs.values() if not stored.is_live]
+    moved = {stored.job.pod for stored in ended if stored.gone_s is not None}
+    return frozenset(moved | {stored.job.replacement for stored in ended if _start_failed(stored.job)})
+
+
+def _start_failed(job: MigrationJob) -> bool:
+    return job.reason is MigrationReason.FAILED_START and job.outcome is MoveOutcome.REPLACEMENT_PENDING
+
+
+def _was_moved(stored: StoredJob, gone: Collection[str]) -> bool:
+    """Whether another move ended the pod, although no report since shows it. An eviction would be answered with
+    `already_gone`, and a second pod be started for it."""
+    return stored.job.pod in gone and stored.job.step in _BEFORE_EVICTION
 
 
 def replacement_of(

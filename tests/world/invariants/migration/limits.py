@@ -39,7 +39,8 @@ def counts_of(jobs: list[StoredJob]) -> Counts:
     """How many jobs there are by what each filter counts, by hand."""
     found: dict[HoldFilter, Counter[str]] = {name: Counter() for name in COUNTED}
     for stored in jobs:
-        found[HoldFilter.POD_MIGRATING][stored.job.pod] += 1
+        for pod in {stored.job.pod, stored.job.replacement} - {""}:
+            found[HoldFilter.POD_MIGRATING][pod] += 1
         found[HoldFilter.WORKLOAD_MIGRATING][stored.pod.workload] += 1
         found[HoldFilter.NODE][stored.job.node] += 1
         found[HoldFilter.NAMESPACE][stored.pod.namespace] += 1
