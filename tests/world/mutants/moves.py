@@ -74,7 +74,7 @@ MOVES = (
         "an answer that grants the leave of some jobs is taken for that of all",
         (Edit("migration.domain.eviction_leave:with_answer", "if stored.job.id in said.granted:", "if True:"),),
         (LEAVE, BUDGETS),
-        seed=2,
+        seed=3,
     ),
     _mutant(
         "rest of a moved workload forgotten",
@@ -126,7 +126,7 @@ MOVES = (
             ),
         ),
         (BECAME,),
-        seed=9,
+        seed=1,
     ),
     _mutant(
         "one pod stands in for two",
@@ -139,7 +139,7 @@ MOVES = (
             ),
         ),
         (BECAME,),
-        seed=2,
+        seed=5,
     ),
     _mutant(
         "no limit per cycle",
