@@ -41,7 +41,12 @@ class Attempt:
         return self._client.request(self._method, self._path, json=self._body, params=params)
 
     def shown(self) -> Any:
-        return self._client.get(self._shows).json()
+        """Without the status of listed documents, which a service changes in its own time."""
+        found = self._client.get(self._shows).json()
+        if isinstance(found, dict) and isinstance(found.get("items"), list):
+            items = [{key: value for key, value in item.items() if key != "status"} for item in found["items"]]
+            return found | {"items": items}
+        return found
 
 
 def new_policy(client: httpx2.Client, nats: str) -> Attempt:

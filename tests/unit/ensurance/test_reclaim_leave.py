@@ -40,7 +40,7 @@ def request_of(scene: Scene, name: str, *orders: int, valid_seconds: float = 30.
 
 
 async def ask(scene: Scene, *orders: int) -> ReclaimAnswered:
-    """The answer to a request that nobody has made before."""
+    """The answer to a new request."""
     await scene.reclaims([request_of(scene, f"r{len(scene.published(ReclaimAnswered))}", *orders)])
     return scene.published(ReclaimAnswered)[-1].data
 

@@ -103,8 +103,8 @@ class JobsEndInTime(Invariant):
         self._books.apply(commit)
         for before, after in commit.jobs.values():
             if after is not None and _times_out(before, after):
-                decided = [recorded.record.decided_at for recorded in commit.records]
-                self._check_early(after, max(decided).timestamp())
+                decided = [recorded.record.decided_at.timestamp() for recorded in commit.records]
+                self._check_early(after, max(decided, default=after.ended_s or 0.0))
 
     @staticmethod
     def _check_early(stored: StoredJob, now_s: float) -> None:

@@ -132,7 +132,7 @@ class WithdrawnJobsEvictNothing(Invariant):
             self._deleted.pop(planned.name, None)
 
     def _commit(self, step: Step) -> None:
-        if step.subject == MIGRATION:
+        if step.subject == MIGRATION and isinstance(step.value, Commit):
             self._follow_documents(step.value)
         commit = move_commit_of(step)
         if commit is None:
