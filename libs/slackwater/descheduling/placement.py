@@ -152,11 +152,14 @@ class EvictionGate(Protocol):
 
 
 def predicted_load(pod: PlacedPod) -> Amounts:
-    """Returns the predicted peak; for a pod without one, what it requests, of whichever tier."""
-    if pod.peak is not None:
-        return pod.peak
+    """Returns the predicted peak, or what stands in for it."""
+    return expected_peak(pod.requests) if pod.peak is None else pod.peak
+
+
+def expected_peak(requests: Amounts) -> dict[str, int]:
+    """Returns the load that stands in for a peak that is not predicted: the requests, of whichever tier."""
     found: dict[str, int] = {}
-    for resource, amount in pod.requests.items():
+    for resource, amount in requests.items():
         name = resource.rpartition("-")[2]
         found[name] = found.get(name, 0) + amount
     return found

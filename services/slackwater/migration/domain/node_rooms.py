@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.cluster.view import CPU, MEMORY, Amounts, ClusterView
-from slackwater.descheduling.placement import PlacedPod, PlacementNode
+from slackwater.descheduling.placement import PlacedPod, PlacementNode, expected_peak
 from slackwater.descheduling.reported_pods import with_details
 from slackwater.migration.domain.sightings import requests_of
 from slackwater.model.quantities import Resources
@@ -93,15 +93,6 @@ def placed_pod(view: ClusterView, row: int, node: str) -> PlacedPod | None:
         labels=pod.labels,
     )
     return with_details(placed, pod)
-
-
-def expected_peak(requests: Mapping[str, int]) -> dict[str, int]:
-    """Returns the load that stands in for a peak that is not predicted: the requests, of whichever tier."""
-    found: dict[str, int] = {}
-    for resource, amount in requests.items():
-        name = resource.rpartition("-")[2]
-        found[name] = found.get(name, 0) + amount
-    return found
 
 
 def _node(view: ClusterView, name: str, row: int, taken_off: Mapping[str, int]) -> PlacementNode:

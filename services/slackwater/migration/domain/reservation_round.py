@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from slackwater.descheduling.placement import PlacedPod
+from slackwater.descheduling.placement import PlacedPod, expected_peak
 from slackwater.migration.domain.move_views import candidates, claimed_pods, reservation_name
-from slackwater.migration.domain.node_rooms import expected_peak, yields
+from slackwater.migration.domain.node_rooms import yields
 from slackwater.migration.domain.sightings import SeenCluster
 from slackwater.migration.domain.stored_jobs import MigrationLedger, StoredJob, StoredReservation
 from slackwater.model.placement_rules import NO_RULES

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from slackwater.migration.domain.node_rooms import expected_peak
+from slackwater.descheduling.placement import expected_peak
 from slackwater.migration.domain.reservation_round import AskedReservation
 from slackwater.migration.ports import MigrationStore
 from slackwater.migration.usecases.job_status import reservation_status
