@@ -14,7 +14,7 @@ from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wante
 from slackwater.descheduling.evictability import NEVER_COST, eviction_cost
 from slackwater.podmigration.arbitration import arbitrate_plainly
 from slackwater.podmigration.budgets import workload_budget
-from slackwater.podmigration.job_order import by_rank, in_rank_order, pulled_together
+from slackwater.podmigration.job_order import in_rank_order, pulled_together
 from slackwater.podmigration.jobs import MigrationCondition, MigrationJob, MigrationReason
 from slackwater.podmigration.lifecycle import (
     EvictionAnswer,
@@ -34,6 +34,7 @@ from slackwater.podmigration.snapshot import ActiveJob, MigrationSnapshot, Waiti
 
 _CANDIDATE = WaitingJob("candidate", "pod", "ns", "node", "w", 0.0)
 _UNLIMITED = MigrationLimits(max_migrating_per_node=None, object_limiters={})
+_GONE = MoveView(pod=OldPod.GONE)
 _WORKLOAD_GATES = frozenset({SkipGate.MAX_MIGRATING_PER_WORKLOAD, SkipGate.MAX_UNAVAILABLE_PER_WORKLOAD})
 
 
@@ -51,8 +52,17 @@ def cost_parse(case: Case) -> Verdict:
 
 
 def sort_by_rank(case: Case) -> Verdict:
-    ranks = case["in"]["pod_rank"]
-    return compare(by_rank(range(len(ranks)), lambda job: ranks[job]), wanted(case))
+    """The rank of a pod is its priority here. A job without its pod ends before a round, so it has no place in one."""
+    ranks = dict(enumerate(case["in"]["pod_rank"]))
+    jobs = [
+        replace(_CANDIDATE, id=str(job), pod_priority=rank)
+        for job, rank in ranks.items()
+        if rank is not None or _after(MigrationJob("job", "pod", "node", 0.0), _GONE).outcome is None
+    ]
+    ordered, want = _ranked(jobs, ()), wanted(case)
+    if len(jobs) < len(ranks) and ordered == [job for job in want if ranks[job] is not None]:
+        return differ("gone-pod-ends-its-move")
+    return compare(ordered, want)
 
 
 def sort_by_creation(case: Case) -> Verdict:

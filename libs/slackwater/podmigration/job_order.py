@@ -50,8 +50,3 @@ def pulled_together(items: Sequence[_Item], groups: Sequence[Hashable | None]) -
     first: dict[Hashable, int] = {}
     places = [place if group is None else first.setdefault(group, place) for place, group in enumerate(groups)]
     return [items[place] for place in sorted(range(len(items)), key=lambda place: places[place])]
-
-
-def by_rank(items: Sequence[_Item], rank: Callable[[_Item], int | None]) -> list[_Item]:
-    """Returns the items by rank, lowest first, stable; without a rank (its pod is missing) an item goes first."""
-    return sorted(items, key=lambda item: (rank(item) is not None, rank(item) or 0))

@@ -118,13 +118,3 @@ class Reservation:
     def held(self) -> dict[str, int]:
         """Returns what it keeps on `placed_on` beyond what its owners use there: empty where it is not placed."""
         return self.unallocated() if self.phase in PLACED else {}
-
-
-def held_by_node(reservations: Sequence[Reservation]) -> dict[str, dict[str, int]]:
-    """Returns what is kept on each node: offers and placement take it off, so that nothing is sold twice."""
-    found: dict[str, dict[str, int]] = {}
-    for reservation in reservations:
-        for resource, amount in reservation.held().items():
-            node = found.setdefault(reservation.placed_on, {})
-            node[resource] = node.get(resource, 0) + amount
-    return found

@@ -112,12 +112,6 @@ class RoomIndex:
         self._headroom[:, column] = [room.headroom.get(name, _UNLIMITED) for name in self._limited]
 
 
-def place_all(pending: Sequence[Reservation], rooms: Sequence[NodeRoom]) -> Sequence[ReservationPlacement]:
-    """Returns where each reservation is placed, in this order; each finds what the former ones left."""
-    index = RoomIndex(rooms)
-    return [index.place(reservation) for reservation in pending]
-
-
 def in_order(reservations: Mapping[str, Reservation]) -> Sequence[Reservation]:
     """Returns reservations in the order in which they are placed: by the pod's priority, then the oldest first."""
     return sorted(reservations.values(), key=lambda each: (-(each.template.priority or 0), each.created_s, each.name))

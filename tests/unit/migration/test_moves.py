@@ -298,6 +298,26 @@ async def test_a_reservation_keeps_room_until_its_time_is_over() -> None:
         assert set((await scene.ledger()).reservations) == {"second"}
 
 
+async def test_a_pod_uses_one_reservation_and_leaves_the_others_whole() -> None:
+    scene = MoveScene(nodes=("n0", "n1"))
+    async with scene.served() as client:
+        for name, order in (("a", 0), ("b", 7), ("c", 2)):
+            spec = {"resources": {"cpu": "1"}, "owners": [{"workload": "shop/later"}], "nodeName": "n1", "order": order}
+            await client.put(f"/v1/reservations/{name}", json=document("Reservation", name, spec))
+        await scene.turn(3)
+        shown = await reservations(client)
+        assert {name: status["phase"] for name, status in shown.items()} == dict.fromkeys("abc", "Available")
+        for uid, order in (("later-0", "c"), ("later-1", "b"), ("later-2", "a")):
+            scene.run("n1", uid, workload="shop/later")
+            await scene.turn(3)
+            owned = {name: tuple(status["currentOwners"]) for name, status in (await reservations(client)).items()}
+            assert owned.pop(order) == (uid,), "the lowest order above 0 first"
+            assert all(uid not in owners for owners in owned.values())
+        scene.run("n1", "later-3", workload="shop/later")
+        await scene.turn(3)
+        assert all("later-3" not in status["currentOwners"] for status in (await reservations(client)).values())
+
+
 async def test_what_is_kept_is_published_by_node_until_it_is_released() -> None:
     scene = MoveScene()
     async with scene.served() as client:

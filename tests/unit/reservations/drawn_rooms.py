@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
 from slackwater.model.placement_rules import NodeTaint, PodToleration
-from slackwater.reservations.placement import NodeRoom, room_of
+from slackwater.reservations.placement import NodeRoom, ReservationPlacement, room_of
 from slackwater.reservations.reservation import Reservation, ReservationOwner
+from slackwater.reservations.room_index import RoomIndex
 
 NODES, ZONES = ("n1", "n2", "n3", "n4"), ("a", "b")
 LIMITS = {"cpu": 0.7, "memory": 0.8}
@@ -85,3 +88,19 @@ def reservations(draw: st.DrawFn, number: int) -> Reservation:
 def many_reservations(most: int = 5) -> st.SearchStrategy[list[Reservation]]:
     """Some, each with a name of its own."""
     return st.integers(0, most).flatmap(lambda count: st.tuples(*(reservations(n) for n in range(count))).map(list))
+
+
+def place_all(pending: Sequence[Reservation], left: Sequence[NodeRoom]) -> list[ReservationPlacement]:
+    """Where each is placed, in this order; each finds what the former ones left."""
+    index = RoomIndex(left)
+    return [index.place(reservation) for reservation in pending]
+
+
+def held_by_node(kept: Sequence[Reservation]) -> dict[str, dict[str, int]]:
+    """What is kept on each node."""
+    found: dict[str, dict[str, int]] = {}
+    for reservation in kept:
+        for resource, amount in reservation.held().items():
+            node = found.setdefault(reservation.placed_on, {})
+            node[resource] = node.get(resource, 0) + amount
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from drawn_rooms import NODES, reservations
+from drawn_rooms import NODES, held_by_node, reservations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,7 +25,6 @@ from slackwater.reservations.reservation import (
     ReservationOwner,
     ReservationPhase,
     ReservationReason,
-    held_by_node,
 )
 from slackwater.resources.selectors import Selector
 

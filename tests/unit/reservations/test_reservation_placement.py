@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drawn_rooms import LIMITS, many_reservations, nodes_with_pods, rooms
+from drawn_rooms import LIMITS, held_by_node, many_reservations, nodes_with_pods, place_all, rooms
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,8 +20,8 @@ from slackwater.reservations.placement import (
     refusal,
     room_of,
 )
-from slackwater.reservations.reservation import Reservation, ReservationOwner, held_by_node
-from slackwater.reservations.room_index import in_order, place_all
+from slackwater.reservations.reservation import Reservation, ReservationOwner
+from slackwater.reservations.room_index import in_order
 
 TEMPLATE = PlacedPod("", "", "default", "", requests={"cpu": 1000, "memory": 8}, peak={"cpu": 400, "memory": 6})
 OWNERS = (ReservationOwner(workload="w1"),)

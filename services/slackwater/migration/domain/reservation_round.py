@@ -15,7 +15,7 @@ from slackwater.model.records import record
 from slackwater.model.workload_labels import OFFERED_LABEL, offered_label
 from slackwater.podmigration.jobs import MigrationStep
 from slackwater.podmigration.lifecycle import desired_state
-from slackwater.reservations.lifecycle import ReservationView, advance, bind, place, refuse
+from slackwater.reservations.lifecycle import ReservationView, advance, bind, nominate, place, refuse
 from slackwater.reservations.placement import NodeRoom, ReservationPlacement, has_room
 from slackwater.reservations.reservation import Reservation, ReservationOwner, ReservationPhase
 from slackwater.reservations.room_index import RoomIndex, in_order
@@ -59,10 +59,11 @@ def reservations_after(
     kept = _placed(kept, rooms, now_s)
     claimed = claimed_pods(ledger) if kept else {}
     for name, stored in kept.items():
-        kept[name] = bound = _bound(stored, ledger, claimed, seen, pods_of, now_s)
-        if bound.job:  # one that is bound now is not bound to the next move as well
+        if stored.job and stored.reservation.phase is ReservationPhase.AVAILABLE:
+            kept[name] = bound = _with_replacement(stored, ledger, claimed, seen, pods_of, now_s)
+            # one that is bound now is not bound to the next move as well
             claimed |= dict.fromkeys(bound.reservation.allocated, ledger.jobs[bound.job].job.id)
-    return kept
+    return _with_owners(kept, pods_of, now_s)
 
 
 def reservation_for(stored: StoredJob, now_s: float) -> StoredReservation:
@@ -189,7 +190,7 @@ def _find(index: RoomIndex, reservation: Reservation, prefers: str) -> Reservati
     return index.place(reservation)
 
 
-def _bound(
+def _with_replacement(
     stored: StoredReservation,
     ledger: MigrationLedger,
     claimed: Mapping[str, str],
@@ -197,21 +198,37 @@ def _bound(
     pods_of: PodsOf,
     now_s: float,
 ) -> StoredReservation:
-    reservation = stored.reservation
-    if reservation.phase is not ReservationPhase.AVAILABLE:
-        return stored
-    if stored.job:
-        job = ledger.jobs[stored.job]
-        if job.job.step is not MigrationStep.REPLACING:
-            return stored  # a pod that scales out does not take what a move is about to need
-        uids = {uid for _, uid in candidates(job, seen, claimed) if seen.pods[uid].node == reservation.placed_on}
-        found = [pod for pod in pods_of(reservation.placed_on) or () if pod.uid in uids]
-    else:
-        found = [pod for pod in pods_of(reservation.placed_on) or () if pod.created_s >= reservation.since_s]
-    after = reservation
-    for pod in sorted(found, key=lambda each: (each.created_s, each.uid)):
-        after = bind(after, pod, now_s)
-    return stored if after == reservation else _kept(stored, after, now_s)
+    """A move's reservation after its replacement was bound."""
+    node, job = stored.reservation.placed_on, ledger.jobs[stored.job]
+    if job.job.step is not MigrationStep.REPLACING:
+        return stored  # a pod that scales out does not take what a move is about to need
+    uids = {uid for _, uid in candidates(job, seen, claimed) if seen.pods[uid].node == node}
+    after = stored.reservation
+    for pod in sorted(pods_of(node) or (), key=_oldest_first):
+        if pod.uid in uids:
+            after = bind(after, pod, now_s)
+    return stored if after == stored.reservation else _kept(stored, after, now_s)
+
+
+def _with_owners(kept: dict[str, StoredReservation], pods_of: PodsOf, now_s: float) -> dict[str, StoredReservation]:
+    """Reservations of documents after pods were bound: each pod, oldest first, to the one that it uses. A pod that has
+    a reservation takes no other: what that one keeps would be lost for its own owner."""
+    open_by_node: dict[str, list[str]] = {}
+    for name, stored in sorted(kept.items()):
+        if not stored.job and stored.reservation.phase is ReservationPhase.AVAILABLE:
+            open_by_node.setdefault(stored.reservation.placed_on, []).append(name)
+    bound = {uid for stored in kept.values() for uid in stored.reservation.allocated} if open_by_node else set[str]()
+    for node, names in open_by_node.items():
+        for pod in sorted(pods_of(node) or (), key=_oldest_first):
+            offered = [kept[name].reservation for name in names if pod.created_s >= kept[name].reservation.since_s]
+            found = None if pod.uid in bound else nominate(pod, offered)
+            if found is not None:
+                kept[found.name] = _kept(kept[found.name], bind(found, pod, now_s), now_s)
+    return kept
+
+
+def _oldest_first(pod: PlacedPod) -> tuple[float, str]:
+    return pod.created_s, pod.uid
 
 
 def _kept(stored: StoredReservation, after: Reservation, now_s: float) -> StoredReservation:
