@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.world import versions
+from tests.world.arrivals import Arrivals
 from tests.world.changes import apply_change
 from tests.world.claimers import Claimer
 from tests.world.clients import Client
@@ -14,6 +15,7 @@ from tests.world.eager_operators import EagerOperators
 from tests.world.faults import ROLLED, fault_kinds
 from tests.world.invariants import Invariant, Violation, invariants_of
 from tests.world.job_operators import JobOperators
+from tests.world.kept_rooms import KEEPS_ROOM
 from tests.world.machine.fleet import draw_sizes
 from tests.world.machine.station import Station, settings_of
 from tests.world.machine_record import recorded
@@ -58,6 +60,8 @@ class History(World):
             JobOperators(self, self.moved)
             if self.moved.files is not None:
                 MoveMishaps(self, self.moved.files, self._begin)
+            if KEEPS_ROOM in plan.habits:
+                Arrivals(self, self.moved)
             if PAUSES in plan.habits:
                 RoundPauses(self, self._begin)
         if EAGER in plan.habits:

@@ -133,6 +133,10 @@ class MoveFleet:
         self.hosted[uid] = HostedPod(pod, workload.cpu_milli, GIB // 2)
         machine.host(self.hosted[uid])
 
+    def start(self, workload: MovedWorkload, machine: MoveMachine) -> None:
+        """Start one more pod there."""
+        self._start(workload, machine, self._now(machine))
+
     def _start_daemon(self, machine: MoveMachine, now: datetime) -> None:
         self._start(MovedWorkload(DAEMON, Tier.PROD, 1, 100, 100), machine, now)
 

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any, Final
 
 from tests.world.faults import MACHINE_VANISHES, FaultKind, fault_kinds
+from tests.world.kept_rooms import with_kept_rooms
 from tests.world.move_habits import with_move_habits
 from tests.world.plan import DESCHEDULER, ENSURANCE, MIGRATION, Plan, PlannedChange, PlannedFault, machines, replicas
 from tests.world.settling import MOVES_SECONDS
@@ -67,7 +68,8 @@ def moves_alone(plan: Plan) -> Plan:
     narrow = replace(narrow, settings=settings, clock_offsets=offsets)
     changes = sorted(_changes(rng, narrow), key=lambda change: change.at)
     faults = sorted(_faults(rng, narrow), key=lambda fault: fault.at)
-    return with_move_habits(replace(narrow, faults=tuple(faults), changes=tuple(changes)))
+    plan = with_move_habits(replace(narrow, faults=tuple(faults), changes=tuple(changes)))
+    return with_kept_rooms(plan, FINAL_SECONDS)
 
 
 def _faults(rng: Random, plan: Plan) -> Iterator[PlannedFault]:

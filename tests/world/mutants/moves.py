@@ -13,7 +13,7 @@ PODS, BECAME = "pods end by their moves", "jobs say what became of pods"
 LEAVE, BUDGETS = "moves have leave", "budgets of pools hold"
 PROFILES, REST, REPEATED = "proposals keep to profiles", "moves end with constant load", "records can be repeated"
 ONCE, FILES, DISRUPTION = "moved pods run once", "files decide where pods go", "disruption budgets hold"
-WITHDRAWN = "withdrawn jobs evict nothing"
+WITHDRAWN, ROOMS = "withdrawn jobs evict nothing", "pods use one reservation"
 _mutant = partial(Mutant, moves=True, size=(2, 120.0))
 MOVES = (
     _mutant(
@@ -273,5 +273,31 @@ MOVES = (
         ),
         (DISRUPTION,),
         seed=4,
+    ),
+    _mutant(
+        "pod takes a second reservation",
+        "a pod that has a reservation is bound to the next one that it matches, and what that keeps is lost",
+        (
+            Edit(
+                "migration.domain.reservation_round:_with_owners",
+                "None if pod.uid in bound else nominate(pod, offered)",
+                "nominate(pod, offered)",
+            ),
+        ),
+        (ROOMS,),
+        seed=9,
+    ),
+    _mutant(
+        "order of reservations ignored",
+        "of several reservations that a pod matches it takes the one that is used most, whatever their order",
+        (
+            Edit(
+                "reservations.lifecycle:_preference",
+                'float(reservation.order) if reservation.order > 0 else float("inf")',
+                "0.0 * reservation.order",
+            ),
+        ),
+        (ROOMS,),
+        seed=9,
     ),
 )
