@@ -277,6 +277,12 @@ _CODES = (
         "Choose another name.",
     ),
     ProblemCode(
+        "reservation_is_placed",
+        409,
+        "The reservation is placed or has ended, and keeps the spec that it was placed with.",
+        "Delete it, then apply it again.",
+    ),
+    ProblemCode(
         "reservation_of_a_move",
         409,
         "The reservation belongs to a move.",

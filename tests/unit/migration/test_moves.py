@@ -318,6 +318,33 @@ async def test_a_pod_uses_one_reservation_and_leaves_the_others_whole() -> None:
         assert all("later-3" not in status["currentOwners"] for status in (await reservations(client)).values())
 
 
+async def test_a_placed_reservation_is_changed_by_deleting_it_first() -> None:
+    scene = MoveScene()
+    url, spec = (
+        "/v1/reservations/kept",
+        {"resources": {"cpu": "1"}, "owners": [{"workload": "shop/later"}], "ttl": "9s"},
+    )
+    async with scene.served() as client:
+        await client.put(url, json=document("Reservation", "kept", {**spec, "nodeName": "n9"}))
+        await scene.turn(3)
+        assert (await reservations(client))["kept"]["phase"] == "Pending"
+        assert (await client.put(url, json=document("Reservation", "kept", spec))).status_code == 200
+        await scene.turn(3)
+        assert (await reservations(client))["kept"]["phase"] == "Available"
+        assert (await client.put(url, json=document("Reservation", "kept", spec))).status_code == 200, "the same"
+        longer = document("Reservation", "kept", {**spec, "ttl": "60s"})
+        refused = await client.put(url, json=longer)
+        assert (refused.status_code, refused.json()["code"]) == (409, "reservation_is_placed")
+        assert "kept is Available on n" in refused.json()["detail"]
+        await scene.turn(12)
+        assert (await reservations(client))["kept"]["phase"] == "Expired"
+        assert (await client.put(url, json=longer)).json()["code"] == "reservation_is_placed"
+        assert (await client.delete(url)).status_code == 200
+        assert (await client.put(url, json=longer)).status_code == 201, "before the next round"
+        await scene.turn(12)
+        assert (await reservations(client))["kept"]["phase"] == "Available"
+
+
 async def test_what_is_kept_is_published_by_node_until_it_is_released() -> None:
     scene = MoveScene()
     async with scene.served() as client:

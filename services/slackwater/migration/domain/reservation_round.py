@@ -106,11 +106,7 @@ def _wanted(
     found: dict[str, StoredReservation] = {}
     for name, wanted in asked.items():
         kept = ledger.reservations.get(name)
-        if kept is None or (
-            kept.generation != wanted.generation and kept.reservation.phase is ReservationPhase.PENDING
-        ):
-            kept = wanted.begun(now_s)
-        found[name] = kept
+        found[name] = wanted.begun(now_s) if kept is None or is_changed(kept, wanted) else kept
     for stored in ledger.live():
         if desired_state(stored.job).reservation:
             name = reservation_name(stored)
@@ -122,6 +118,14 @@ def _wanted(
         if name not in found and not stored_reservation.job and name not in gone:
             found[name] = stored_reservation
     return found
+
+
+def is_changed(kept: StoredReservation, wanted: AskedReservation) -> bool:
+    """Whether it begins anew. The change of one that is placed is refused, so a later generation of such is one whose
+    document was deleted and applied again; a replica that is behind may follow an earlier one."""
+    if kept.reservation.phase is ReservationPhase.PENDING:
+        return kept.generation != wanted.generation
+    return kept.generation < wanted.generation
 
 
 def _advanced(

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from slackwater.descheduling.placement import expected_peak
 from slackwater.migration.domain.reservation_round import AskedReservation
+from slackwater.migration.domain.stored_jobs import StoredReservation
 from slackwater.migration.ports import MigrationStore
 from slackwater.migration.usecases.job_status import reservation_status
 from slackwater.model.errors import Conflict, InvalidInput
 from slackwater.reservations.documents import ReservationDocument, document_of, reservation_of
+from slackwater.reservations.reservation import ReservationPhase
 from slackwater.resources.hooks import Hooks, InForce
 
+PENDING: Final = ReservationPhase.PENDING
 ReservationsInForce = InForce[ReservationDocument, AskedReservation]
 
 
 class ReservationHooks(Hooks[ReservationDocument, AskedReservation]):
-    """A reservation that is placed keeps what it was placed with; a changed document holds for one that is pending."""
+    """A changed document holds for a reservation that is pending. One that is placed or has ended keeps what it was
+    placed with: its change is refused, and it is made again by deleting its document first."""
 
     def __init__(self, store: MigrationStore | None = None) -> None:
         self._store = store
@@ -38,16 +42,27 @@ class ReservationHooks(Hooks[ReservationDocument, AskedReservation]):
         ttl_s = reservation.expires_s if document.spec.expires is None else None
         return AskedReservation(replace(reservation, template=template), document.metadata.generation, ttl_s)
 
-    async def prepare(self) -> frozenset[str]:
-        return frozenset(document.name for document in await self.made())
+    async def prepare(self) -> Mapping[str, StoredReservation]:
+        return {} if self._store is None else await self._store.reservations()
 
     def validate_together(
         self, changed: Collection[str], now: ReservationsInForce, would: ReservationsInForce, prepared: Any
     ) -> None:
         for name in sorted(changed):
-            if name in would.values and name in prepared:
+            kept: StoredReservation | None = prepared.get(name)
+            if name not in would.values or kept is None:
+                continue
+            if kept.job:
                 said = f"metadata.name: the reservation {name} of a move has this name; choose another one"
                 raise Conflict(said, code="reservation_exists", field="metadata.name")
+            before = now.values.get(name)
+            phase = kept.reservation.phase
+            if before is not None and before.reservation != would.values[name].reservation and phase is not PENDING:
+                where = f" on {kept.reservation.placed_on}" if kept.reservation.placed_on else ""
+                said = (
+                    f"spec: reservation {name} is {phase}{where} and cannot be changed; delete it, then apply it again"
+                )
+                raise Conflict(said, code="reservation_is_placed", field="spec")
 
     async def with_status(
         self, documents: Sequence[ReservationDocument], found: ReservationsInForce
