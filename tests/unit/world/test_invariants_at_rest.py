@@ -91,6 +91,24 @@ def test_a_swing_that_gets_rarer_is_told_from_one_that_keeps_its_pace() -> None:
     assert not last_of(361, 431, 446, 576), "the first of two"
 
 
+def test_a_cpu_limit_that_is_raised_twice_may_turn_if_it_gets_rarer_and_smaller_in_two() -> None:
+    def turn_at_rest(*waits: float) -> None:
+        invariant = NothingChanges(SimpleNamespace(plan=Plan(1, quiet_seconds=1000.0)))  # type: ignore[arg-type]
+        at, value = 405.0, 102.4
+        extremes = (207.1, 100.0, 153.9, 99.8, 126.7, 84.3, 113.7, 92.8)
+        for number, (wait, after) in enumerate(zip(waits, extremes, strict=True)):
+            at += wait
+            if number == 5:
+                invariant.on_step(Step(1, at, "", Kind.PHASE, "rest"))
+            detail = {"before": str(value), "after": str(after)}
+            invariant.on_step(Step(1, at, "", Kind.KNOB_WRITTEN, "node-00:/a/cpu.max", detail=detail))
+            value = after
+
+    turn_at_rest(0, 8, 22, 8, 37, 8, 67, 15)
+    with pytest.raises(Violation, match=r"cpu.max turned 2 times"):
+        turn_at_rest(0, 8, 22, 8, 22, 8, 22, 8)
+
+
 def test_only_memory_limits_may_turn_ever_more_rarely() -> None:
     def turn_at_rest(path: str) -> None:
         invariant = NothingChanges(SimpleNamespace(plan=Plan(1, quiet_seconds=1000.0)))  # type: ignore[arg-type]

@@ -18,8 +18,8 @@ MOST_TURNS = 1
 """Of a file at rest: what the last surge still causes."""
 SHRINKS = 0.7
 """Damping halves the rises of limits; a swing that shrinks to this much or less each time ends soon."""
-KEPT = 3
-"""Extremes that the next two turns are compared with."""
+KEPT = 5
+"""Extremes that the next turns are compared with."""
 RARER = 1.5
 """Each relapse doubles the cool-down before memory limits rise again (concepts/waterlines.md), to which the time of the
 way down comes: a swing that takes so many times as long each time ends soon."""
@@ -62,6 +62,8 @@ class Swings:
 
     extremes: list[float] = field(default_factory=list)
     """The value at first, at each turn, and now."""
+    shrinks_in_two: bool = False
+    """Whether the way before the last turn was at most SHRINKS of the way two swings before it."""
 
     def turns(self, value: float) -> bool:
         """Adds a value. Returns whether it turned, unless what it went before the turn is at most SHRINKS of what it
@@ -74,8 +76,9 @@ class Swings:
         if len(one) == 1 or (one[-1] > one[-2]) is (value > one[-1]):
             self.extremes = [*one[: max(1, len(one) - 1)], value]
             return False
-        own, former = (abs(one[-1 - n] - one[-2 - n]) if len(one) >= n + 2 else 0.0 for n in (0, 2))
+        own, former, first = (abs(one[-1 - n] - one[-2 - n]) if len(one) >= n + 2 else 0.0 for n in (0, 2, 4))
         self.extremes = [*one[-KEPT:], value]
+        self.shrinks_in_two = own < math.inf and own <= SHRINKS * first
         if own == math.inf:
             return one[-1] == math.inf
         return own > SHRINKS * former
@@ -110,7 +113,8 @@ class TurnTimes:
 
 class NothingChanges(Invariant):
     """With constant load no limit goes up and down: at rest a file's value turns at most MOST_TURNS times, not counting
-    turns of a swing that gets smaller, or of memory limits that are tried ever more rarely."""
+    turns of a swing that gets smaller, or of memory limits that are tried ever more rarely. Raises of CPU limits are
+    halved, but two may follow each other: such a swing gets rarer, and smaller in two."""
 
     NAME = "nothing changes at rest"
     KINDS: ClassVar = (Kind.PHASE, Kind.KNOB_WRITTEN)
@@ -131,7 +135,8 @@ class NothingChanges(Invariant):
         amounts = [_limit_in(step.subject, str(step.detail[text])) for text in ("before", "after")]
         turns = [swings.turns(amount) for amount in amounts]
         is_rarer = [times.gets_rarer(step.at, amount) for amount in amounts][-1]
-        if self._rests and turns[-1] and not (is_rarer and step.subject.endswith(MEMORY_LIMITS)):
+        ends_soon = is_rarer and (step.subject.endswith(MEMORY_LIMITS) or swings.shrinks_in_two)
+        if self._rests and turns[-1] and not ends_soon:
             self._turns[step.subject] += 1
             if self._turns[step.subject] > MOST_TURNS:
                 raise Violation(f"{step.subject} turned {self._turns[step.subject]} times with constant load")
