@@ -109,6 +109,28 @@ def test_a_cpu_limit_that_is_raised_twice_may_turn_if_it_gets_rarer_and_smaller_
         turn_at_rest(0, 8, 22, 8, 22, 8, 22, 8)
 
 
+@pytest.mark.parametrize(("second_cut", "is_found"), [(450.0, False), (500.0, True)])
+def test_memory_limits_of_a_node_that_wait_longer_come_to_rest(second_cut: float, is_found: bool) -> None:
+    invariant = NothingChanges(SimpleNamespace(plan=Plan(1, quiet_seconds=1000.0)))  # type: ignore[arg-type]
+
+    def write(at: float, pod: str, before: int, after: int) -> None:
+        detail = {"before": str(before), "after": str(after)}
+        invariant.on_step(Step(1, at, "", Kind.KNOB_WRITTEN, f"node-00:/{pod}/memory.high", detail=detail))
+
+    write(367.0, "a", 3000, 2000)
+    write(413.0, "a", 2000, 3000)
+    write(435.0, "a", 3000, 2500)
+    write(435.0, "b", 1000, 800)
+    write(second_cut, "a", 2500, 2000)
+    invariant.on_step(Step(1, 540.0, "", Kind.PHASE, "rest"))
+    write(555.0, "b", 800, 1000)
+    if is_found:
+        with pytest.raises(Violation, match=r"b/memory.high turned 2 times"):
+            write(578.0, "b", 1000, 800)
+    else:
+        write(578.0, "b", 1000, 800)
+
+
 def test_only_memory_limits_may_turn_ever_more_rarely() -> None:
     def turn_at_rest(path: str) -> None:
         invariant = NothingChanges(SimpleNamespace(plan=Plan(1, quiet_seconds=1000.0)))  # type: ignore[arg-type]

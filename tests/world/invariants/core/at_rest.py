@@ -111,6 +111,26 @@ class TurnTimes:
         return at - last >= RARER * (last - oldest)
 
 
+@dataclass(slots=True)
+class Waits:
+    """How long the memory limits of a node stayed low before they rose: from the last cut of any to the next rise. A
+    relapse concerns all of them, so the times of one file say less."""
+
+    fell_at: float | None = None
+    waits: tuple[float, ...] = ()
+
+    def change(self, at: float, *, falls: bool) -> None:
+        if falls:
+            self.fell_at = at
+        elif self.fell_at is not None:
+            self.waits, self.fell_at = (*self.waits[-1:], at - self.fell_at), None
+
+    @property
+    def get_longer(self) -> bool:
+        """Whether the last one was RARER times as long as the one before."""
+        return len(self.waits) == 2 and self.waits[1] >= RARER * self.waits[0]
+
+
 class NothingChanges(Invariant):
     """With constant load no limit goes up and down: at rest a file's value turns at most MOST_TURNS times, not counting
     turns of a swing that gets smaller, or of memory limits that are tried ever more rarely. Raises of CPU limits are
@@ -124,6 +144,7 @@ class NothingChanges(Invariant):
         self._rests = False
         self._swings: dict[str, Swings] = {}
         self._times: dict[str, TurnTimes] = {}
+        self._waits: dict[str, Waits] = {}
         self._turns: Counter[str] = Counter()
 
     def on_step(self, step: Step) -> None:
@@ -135,7 +156,11 @@ class NothingChanges(Invariant):
         amounts = [_limit_in(step.subject, str(step.detail[text])) for text in ("before", "after")]
         turns = [swings.turns(amount) for amount in amounts]
         is_rarer = [times.gets_rarer(step.at, amount) for amount in amounts][-1]
-        ends_soon = is_rarer and (step.subject.endswith(MEMORY_LIMITS) or swings.shrinks_in_two)
+        ends_soon = is_rarer and swings.shrinks_in_two
+        if step.subject.endswith(MEMORY_LIMITS):
+            waits = self._waits.setdefault(step.subject.partition(":")[0], Waits())
+            waits.change(step.at, falls=amounts[1] < amounts[0])
+            ends_soon = is_rarer or waits.get_longer
         if self._rests and turns[-1] and not ends_soon:
             self._turns[step.subject] += 1
             if self._turns[step.subject] > MOST_TURNS:
