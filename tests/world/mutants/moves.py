@@ -259,7 +259,7 @@ MOVES = (
             ),
         ),
         (DISRUPTION,),
-        seed=4,
+        seed=35,
     ),
     _mutant(
         "ended pod counts as healthy still",
@@ -272,7 +272,7 @@ MOVES = (
             ),
         ),
         (DISRUPTION,),
-        seed=4,
+        seed=11,
     ),
     _mutant(
         "pod takes a second reservation",
@@ -298,6 +298,6 @@ MOVES = (
             ),
         ),
         (ROOMS,),
-        seed=9,
+        seed=21,
     ),
 )
