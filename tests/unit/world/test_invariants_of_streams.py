@@ -179,6 +179,7 @@ def test_after_a_restart_a_document_from_before_the_stored_one_is_found(declared
         (PlannedFault("cut", f"{AGENT}>{BROKER}", 90.0, 5.0), 111.0, False),
         (PlannedFault("cut", f"{AGENT}>{BROKER}", 60.0, 5.0), 111.0, True),
         (PlannedFault("cut", f"agent-01>{BROKER}", 90.0, 5.0), 111.0, True),
+        (PlannedFault("power of a rack fails", "agent-01", 90.0, 5.0), 111.0, False),
     ],
 )
 def test_an_undisturbed_agent_that_does_not_follow_is_found(

@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import Any, ClassVar
 
+from tests.world.faults import FORGETS_MESSAGE_IDS
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.payloads import payload_of
 from tests.world.machine.station import FOLDER, Station
@@ -114,10 +115,10 @@ class AgentsFollowTheNewestDocument(Invariant):
 
     def _must_follow(self, agent: str, node: str, now: float) -> bool:
         """Whether nothing explains that the newest document has not been received. A reader needs READING_SECONDS after
-        a fault."""
+        a fault. The power of a rack is also the broker's."""
         since = self._since[node]
         targets = agent, f"{agent}>{BROKER}", BROKER
-        faults = (one for one in self.world.plan.faults if one.target in targets)
+        faults = (one for one in self.world.plan.faults if one.target in targets or one.kind in FORGETS_MESSAGE_IDS)
         is_disturbed = any(one.at <= now and since <= one.at + one.seconds + READING_SECONDS for one in faults)
         return now - since >= FOLLOWED_SECONDS and not is_disturbed
 
