@@ -302,6 +302,14 @@ def test_a_replica_may_not_know_pods_of_the_system_whose_reports_the_broker_has_
     assert invariant._unknown(29.0) == {"batch-cpu": 100}
 
 
+def test_a_replica_that_is_behind_may_take_pods_of_the_system_for_running_still() -> None:
+    invariant = PlansKnowThePools(SimpleNamespace(plan=Plan(1, claimers=1)))  # type: ignore[arg-type]
+    invariant._events.note(1.0, 1, "n", described(4))
+    invariant._requested += [(10.0, {"cpu": 500}), (20.0, {"cpu": 3000}), (30.0, {"cpu": 200})]
+    leasts = {since: invariant._bounds(since)[0]["cpu"] for since in (5.0, 15.0, 25.0, 35.0)}
+    assert leasts == {5.0: 1000, 15.0: 1000, 25.0: 1000, 35.0: 3800}
+
+
 def described(cores: int) -> NodeDescribed:
     topology = CpuTopology(cores, cores, 1, 1)
     facts = NodeFacts("n", "p", Resources(cores * 1000), Resources(), topology, "6.1", "v2", "fake", "0")

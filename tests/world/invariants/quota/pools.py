@@ -60,6 +60,8 @@ class PlansKnowThePools(Invariant):
         self._events = NodeEvents()
         self._pods = RunningPods(0.0)
         self._system: dict[str, Amounts] = {}
+        self._requested: list[tuple[float, Amounts]] = [(0.0, {})]
+        """What all pods of the system request, from each change on."""
         self._usage_end = 0
         self._unreported: dict[str, tuple[Amounts, float]] = {}
         """By node, what its pods of the system request whose reports are lost, and when the next report came."""
@@ -93,6 +95,7 @@ class PlansKnowThePools(Invariant):
             system = system_amounts(self._pods.nodes[report.node].pods.values())
             if system != self._system.get(report.node, {}):
                 self._system[report.node] = system
+                self._requested.append((step.at, added(*self._system.values())))
                 self._note(step.at)
             return
         for payload in WATCHED:
@@ -180,10 +183,12 @@ class PlansKnowThePools(Invariant):
         )
 
     def _bounds(self, since: float) -> tuple[Amounts, Amounts]:
-        """The least is less what pods of the system request: which of them count on a node, readers know as little."""
+        """The least is less the most that pods of the system requested since then: which of them run, and which count
+        on a node, readers know as little."""
         least, most = self._events.bounds(since)
-        kept = added(*self._system.values())
-        return {key: max(0, amount - kept.get(key, 0)) for key, amount in least.items()}, most
+        begun = max(at for at, _ in self._requested if at <= since)
+        requested = [amounts for at, amounts in self._requested if at >= begun]
+        return {key: max(0, own - max(each.get(key, 0) for each in requested)) for key, own in least.items()}, most
 
     def at_rest(self) -> None:
         plan = self.world.plan
