@@ -31,7 +31,7 @@ from tests.world.storms import with_storm
 
 SLOW_LINK_SECONDS, SMALLEST_OF_SLOW_LINK = 0.2, 3
 """One report at a time over a slow link takes as long as the agents take to send it: a queue that outlives its faults
-is then no defect."""
+is then no defect. Several agents that report each sample need more at a time: as many as there are."""
 CONSOLE_SHARE = 0.25
 STARTED_SECONDS = 20.0
 """No fault before: every history begins with a world that works."""
@@ -80,7 +80,8 @@ def _whole(seed: int, *, nodes: int, seconds: float) -> Plan:
     plan = replace(plan, consoles=int(Random(f"console and its reader in seed {seed}").random() < CONSOLE_SHARE))
     settings = paced(_settings(rng, seed), seed, seconds)
     if plan.spread_seconds >= SLOW_LINK_SECONDS:
-        settings["ingestion"]["batch"] = max(SMALLEST_OF_SLOW_LINK, settings["ingestion"]["batch"])
+        smallest = max(SMALLEST_OF_SLOW_LINK, plan.nodes)
+        settings["ingestion"]["batch"] = max(smallest, settings["ingestion"]["batch"])
     plan = replace(plan, settings=settings, **_clocks(rng, plan))
     skewed = Random(f"skew of {seed}")
     if skewed.random() < 0.3:
