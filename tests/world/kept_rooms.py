@@ -1,4 +1,4 @@
-"""Operators who keep room for pods to come: Reservations that match the same pods, on the same nodes.
+"""Room that operators keep for pods to come: Reservations that match the same pods, on the same nodes.
 
 A habit of some worlds of moves, drawn from a random source of its own: all other plans stay as they were.
 """
