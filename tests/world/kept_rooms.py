@@ -54,7 +54,7 @@ def _changes(rng: Random, plan: Plan, ends: Sequence[float]) -> Iterator[Planned
 def _room(rng: Random, nodes: Sequence[str]) -> Mapping[str, Any]:
     spec: dict[str, Any] = {
         "resources": {"cpu": rng.choice(("200m", "500m", "1"))},
-        "owners": [{"workload": owner} for owner in {rng.choice(OWNERS): 1, rng.choice(OWNERS): 1}],
+        "owners": [{"workload": owner} for owner in dict.fromkeys((rng.choice(OWNERS), rng.choice(OWNERS)))],
         "allocateOnce": rng.random() < 0.4,
         "preAllocation": rng.random() < 0.2,
         "ttl": rng.choice(("10s", "0s", "0s")),

@@ -320,10 +320,8 @@ async def test_a_pod_uses_one_reservation_and_leaves_the_others_whole() -> None:
 
 async def test_a_placed_reservation_is_changed_by_deleting_it_first() -> None:
     scene = MoveScene()
-    url, spec = (
-        "/v1/reservations/kept",
-        {"resources": {"cpu": "1"}, "owners": [{"workload": "shop/later"}], "ttl": "9s"},
-    )
+    url = "/v1/reservations/kept"
+    spec = {"resources": {"cpu": "1"}, "owners": [{"workload": "shop/later"}], "ttl": "9s"}
     async with scene.served() as client:
         await client.put(url, json=document("Reservation", "kept", {**spec, "nodeName": "n9"}))
         await scene.turn(3)

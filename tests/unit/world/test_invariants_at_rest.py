@@ -30,10 +30,14 @@ def turn(number: int) -> Step:
     return step(Kind.KNOB_WRITTEN, "cpu.max", before=ENDS[number % 2], after=ENDS[(number + 1) % 2])
 
 
+def watching(quiet_seconds: float = 1000.0) -> NothingChanges:
+    world: Any = SimpleNamespace(plan=Plan(1, quiet_seconds=quiet_seconds))
+    return NothingChanges(world)
+
+
 def turning(quiet_seconds: float) -> NothingChanges:
     """The invariant after a limit has turned often under faults and once at rest."""
-    world: Any = SimpleNamespace(plan=Plan(1, quiet_seconds=quiet_seconds))
-    invariant = NothingChanges(world)
+    invariant = watching(quiet_seconds)
     for number in range(5):
         invariant.on_step(turn(number))
     invariant.on_step(step(Kind.PHASE, "rest"))
@@ -93,7 +97,7 @@ def test_a_swing_that_gets_rarer_is_told_from_one_that_keeps_its_pace() -> None:
 
 def test_a_cpu_limit_that_is_raised_twice_may_turn_if_it_gets_rarer_and_smaller_in_two() -> None:
     def turn_at_rest(*waits: float) -> None:
-        invariant = NothingChanges(SimpleNamespace(plan=Plan(1, quiet_seconds=1000.0)))  # type: ignore[arg-type]
+        invariant = watching()
         at, value = 405.0, 102.4
         extremes = (207.1, 100.0, 153.9, 99.8, 126.7, 84.3, 113.7, 92.8)
         for number, (wait, after) in enumerate(zip(waits, extremes, strict=True)):
@@ -111,7 +115,7 @@ def test_a_cpu_limit_that_is_raised_twice_may_turn_if_it_gets_rarer_and_smaller_
 
 @pytest.mark.parametrize(("second_cut", "is_found"), [(450.0, False), (500.0, True)])
 def test_memory_limits_of_a_node_that_wait_longer_come_to_rest(second_cut: float, is_found: bool) -> None:
-    invariant = NothingChanges(SimpleNamespace(plan=Plan(1, quiet_seconds=1000.0)))  # type: ignore[arg-type]
+    invariant = watching()
 
     def write(at: float, pod: str, before: int, after: int) -> None:
         detail = {"before": str(before), "after": str(after)}
@@ -133,7 +137,7 @@ def test_memory_limits_of_a_node_that_wait_longer_come_to_rest(second_cut: float
 
 def test_only_memory_limits_may_turn_ever_more_rarely() -> None:
     def turn_at_rest(path: str) -> None:
-        invariant = NothingChanges(SimpleNamespace(plan=Plan(1, quiet_seconds=1000.0)))  # type: ignore[arg-type]
+        invariant = watching()
         for number, at in enumerate((361.0, 431.0, 446.0, 576.0, 591.0, 841.0)):
             if number == 3:
                 invariant.on_step(Step(1, at, "", Kind.PHASE, "rest"))
@@ -146,7 +150,7 @@ def test_only_memory_limits_may_turn_ever_more_rarely() -> None:
 
 
 def test_a_killer_that_is_on_without_a_limit_turns_once_on_its_way_back() -> None:
-    invariant = NothingChanges(SimpleNamespace(plan=Plan(1, quiet_seconds=1000.0)))  # type: ignore[arg-type]
+    invariant = watching()
     texts = [f"oom_kill_disable {on}\nunder_oom 0\noom_kill 0" for on in (0, 1)]
 
     def write(number: int) -> None:

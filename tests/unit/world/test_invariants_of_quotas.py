@@ -303,7 +303,8 @@ def test_a_replica_may_not_know_pods_of_the_system_whose_reports_the_broker_has_
 
 
 def test_a_replica_that_is_behind_may_take_pods_of_the_system_for_running_still() -> None:
-    invariant = PlansKnowThePools(SimpleNamespace(plan=Plan(1, claimers=1)))  # type: ignore[arg-type]
+    world: Any = SimpleNamespace(plan=Plan(1, claimers=1))
+    invariant = PlansKnowThePools(world)
     invariant._events.note(1.0, 1, "n", described(4))
     invariant._requested += [(10.0, {"cpu": 500}), (20.0, {"cpu": 3000}), (30.0, {"cpu": 200})]
     leasts = {since: invariant._bounds(since)[0]["cpu"] for since in (5.0, 15.0, 25.0, 35.0)}

@@ -106,7 +106,7 @@ def _wanted(
     found: dict[str, StoredReservation] = {}
     for name, wanted in asked.items():
         kept = ledger.reservations.get(name)
-        found[name] = wanted.begun(now_s) if kept is None or is_changed(kept, wanted) else kept
+        found[name] = wanted.begun(now_s) if kept is None or begins_anew(kept, wanted) else kept
     for stored in ledger.live():
         if desired_state(stored.job).reservation:
             name = reservation_name(stored)
@@ -120,9 +120,10 @@ def _wanted(
     return found
 
 
-def is_changed(kept: StoredReservation, wanted: AskedReservation) -> bool:
-    """Whether it begins anew. The change of one that is placed is refused, so a later generation of such is one whose
-    document was deleted and applied again; a replica that is behind may follow an earlier one."""
+def begins_anew(kept: StoredReservation, wanted: AskedReservation) -> bool:
+    """Whether a reservation is made again from its document. The change of one that is placed is refused, so a later
+    generation of such is one whose document was deleted and applied again; a replica that is behind may follow an
+    earlier one."""
     if kept.reservation.phase is ReservationPhase.PENDING:
         return kept.generation != wanted.generation
     return kept.generation < wanted.generation
@@ -221,7 +222,7 @@ def _with_owners(kept: dict[str, StoredReservation], pods_of: PodsOf, now_s: flo
     for name, stored in sorted(kept.items()):
         if not stored.job and stored.reservation.phase is ReservationPhase.AVAILABLE:
             open_by_node.setdefault(stored.reservation.placed_on, []).append(name)
-    bound = {uid for stored in kept.values() for uid in stored.reservation.allocated} if open_by_node else set[str]()
+    bound = {uid for stored in kept.values() for uid in stored.reservation.allocated}
     for node, names in open_by_node.items():
         for pod in sorted(pods_of(node) or (), key=_oldest_first):
             offered = [kept[name].reservation for name in names if pod.created_s >= kept[name].reservation.since_s]

@@ -16,7 +16,7 @@ from slackwater.migration.domain.eviction_leave import VALID_S, LeaveAsked
 from slackwater.migration.domain.job_asks import JobAsk
 from slackwater.migration.domain.job_intake import has_news
 from slackwater.migration.domain.migration_round import MigrationAsks, RoundResult, migration_round
-from slackwater.migration.domain.reservation_round import is_changed
+from slackwater.migration.domain.reservation_round import begins_anew
 from slackwater.migration.domain.sightings import SeenCluster, wanted_of
 from slackwater.migration.domain.stored_jobs import (
     ARBITRATION,
@@ -221,7 +221,7 @@ def has_work(ledger: MigrationLedger, asks: MigrationAsks) -> bool:
         bool(ledger.live() or ledger.state.documents)
         or any(not stored.reservation.has_ended for stored in kept.values())
         or has_news(ledger.jobs, asks.jobs, asks.withdrawn)
-        or any(name not in kept or is_changed(kept[name], asked) for name, asked in asks.reservations.items())
+        or any(name not in kept or begins_anew(kept[name], asked) for name, asked in asks.reservations.items())
         or any(name in asks.gone_reservations for name, stored in kept.items() if not stored.job)
     )
 

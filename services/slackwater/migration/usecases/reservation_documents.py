@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from slackwater.descheduling.placement import expected_peak
 from slackwater.migration.domain.reservation_round import AskedReservation
@@ -16,7 +16,6 @@ from slackwater.reservations.documents import ReservationDocument, document_of, 
 from slackwater.reservations.reservation import ReservationPhase
 from slackwater.resources.hooks import Hooks, InForce
 
-PENDING: Final = ReservationPhase.PENDING
 ReservationsInForce = InForce[ReservationDocument, AskedReservation]
 
 
@@ -55,13 +54,12 @@ class ReservationHooks(Hooks[ReservationDocument, AskedReservation]):
             if kept.job:
                 said = f"metadata.name: the reservation {name} of a move has this name; choose another one"
                 raise Conflict(said, code="reservation_exists", field="metadata.name")
-            before = now.values.get(name)
-            phase = kept.reservation.phase
-            if before is not None and before.reservation != would.values[name].reservation and phase is not PENDING:
+            before, phase = now.values.get(name), kept.reservation.phase
+            if before is None or phase is ReservationPhase.PENDING:
+                continue
+            if before.reservation != would.values[name].reservation:
                 where = f" on {kept.reservation.placed_on}" if kept.reservation.placed_on else ""
-                said = (
-                    f"spec: reservation {name} is {phase}{where} and cannot be changed; delete it, then apply it again"
-                )
+                said = f"spec: reservation {name} is {phase}{where} and keeps its spec; delete it, then apply it again"
                 raise Conflict(said, code="reservation_is_placed", field="spec")
 
     async def with_status(
