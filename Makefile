@@ -58,17 +58,17 @@ sbom: environment-dev ## what the image contains, as CycloneDX: .slackwater/sbom
 rehearse: environment-dev ## backup, disaster, restore on new servers: hashes and recovery time
 	@exec $(VENV_PYTHON) deploy/backup/rehearse.py $(ARGS)
 
-# The locks name no index and no file of this machine. uv does the resolving: `pip install uv` anywhere on PATH.
-UV ?= uv
+# The locks name no index and no file of this machine.
+UV ?= .venv/bin/uv
 RESOLVE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-header \
   --no-annotate --no-emit-index-url --no-emit-find-links --quiet
-lock: ## resolve requirements*.lock anew from pyproject.toml (needs uv)
-	@command -v $(UV) >/dev/null || { echo "make lock needs uv: pip install uv, or make lock UV=/path/to/uv" >&2; exit 1; }
+lock: environment ## resolve requirements*.lock anew from pyproject.toml
 	@$(RESOLVE) pyproject.toml --extra embedded --extra build --extra traces --output-file requirements.lock
 	@$(RESOLVE) pyproject.toml --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 	@$(RESOLVE) pyproject.toml --extra backup --constraint requirements.lock --output-file requirements-image.lock
 	@$(RESOLVE) --group agent --constraint requirements.lock --output-file requirements-agent.lock
 	@$(RESOLVE) --group wheel --constraint requirements.lock --output-file requirements-wheel.lock
+	@$(RESOLVE) --group uv --output-file requirements-uv.lock
 
 clean: ## remove the virtual environment, caches and the local state (refused while an instance runs)
 	@for held in .slackwater .slackwater/demo; do \
