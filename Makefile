@@ -8,11 +8,12 @@ SECONDS ?=
 SCENE ?=
 ARGS ?=
 LANES ?= auto
+MINUTES ?= 10
 VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test check conformance contracts bench faults world kubernetes cgroup2 sbom rehearse lock clean environment environment-dev
+.PHONY: help run test test-all explore flaky check conformance contracts bench faults world kubernetes cgroup2 sbom rehearse lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
 # Dozens of processes start from this tree: without its bytecode each of them compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,11 +26,20 @@ run: environment ## the demo on this machine; SECONDS=120 ends by itself, SCENE=
 	@exec $(VENV_PYTHON) -m slackwater.cli up --demo $(if $(SECONDS),--seconds $(SECONDS)) \
 	  $(if $(PORT),--port $(PORT)) $(if $(DRIVER),--driver $(DRIVER)) $(if $(SCENE),--scene $(SCENE)) $(ARGS)
 
-test: check ## all checks, then all tests against real servers; ARGS= goes to pytest, LANES=0 in one process
-	@exec $(VENV_PYTHON) -m pytest -q -n $(LANES) $(ARGS)
+test: environment-dev ## checks and tests against real servers, five minutes; ARGS="tests/*/bus -k NAME", LANES=1
+	@exec $(VENV_PYTHON) -m tests.suite quick --lanes $(LANES) $(ARGS)
+
+test-all: environment-dev ## make test, then types and what is slow: browser, Kubernetes, faults, seeds, rehearsals
+	@exec $(VENV_PYTHON) -m tests.suite all --lanes $(LANES) $(ARGS)
+
+explore: environment-dev ## looks for what nobody thought of: fresh examples, new seeds, hostile values; MINUTES=10
+	@exec $(VENV_PYTHON) -m tests.explore --minutes $(MINUTES) $(ARGS)
+
+flaky: environment-dev ## make test again and again; ARGS="20", ARGS="10 --busy 2", ARGS="3 --disk"
+	@exec $(VENV_PYTHON) -m tests.flaky $(ARGS)
 
 check: environment-dev ## style, types, import contracts, generated files
-	@exec $(VENV_PYTHON) tools/checks.py
+	@exec $(VENV_PYTHON) tools/checks.py --types
 
 conformance: environment-dev ## the vectors of the field: make conformance VECTORS=<file or folder>
 	@PYTHONPATH=services:libs exec $(VENV_PYTHON) tests/conformance/run.py $(VECTORS)

@@ -1,4 +1,4 @@
-"""Runs the checks of `make check`, two at a time: style, types, import contracts, generated files.
+"""Runs the checks of `make check`, two at a time: style, import contracts, generated files, and types with `--types`.
 
 Prints each check with its duration, and the output of those that fail. Exit status 1 if one failed.
 """
@@ -27,7 +27,7 @@ class Check:
 
 
 CHECKS = (
-    Check("mypy", [(*_PYTHON, "mypy", "--no-error-summary")]),
+    Check("generated contracts", [(*_PYTHON, "contracts.generate", "--check")]),
     Check(
         "ruff", [(*_PYTHON, "ruff", "check", "--quiet", "."), (*_PYTHON, "ruff", "format", "--quiet", "--check", ".")]
     ),
@@ -35,18 +35,16 @@ CHECKS = (
         "import contracts",
         [(str(Path(sys.executable).parent / "lint-imports"), "--no-logo", "--cache-dir", ".mypy_cache/imports")],
     ),
-    Check("generated contracts", [(*_PYTHON, "contracts.generate", "--check")]),
     Check("gRPC contract", [(*_PYTHON, "contracts.protos")]),
 )
 """The longest first."""
-COMPILED = Check("tests are imported", [(*_PYTHON, "pytest", "--collect-only", "-q", "-p", "no:cacheprovider")])
-"""Writes the bytecode of the tests. In a new checkout each lane would compile all of them at the same time."""
+TYPES = Check("mypy", [(*_PYTHON, "mypy", "--no-error-summary")])
+"""From nothing it takes 60 s of CPU, and its answer is the same on every machine."""
 
 
-def needed(root: Path) -> Sequence[Check]:
-    """Returns all checks; in a new checkout, the import of the tests beside mypy."""
-    is_compiled = any((root / "tests").glob("unit/*/__pycache__/test_*-pytest-*.pyc"))
-    return CHECKS if is_compiled else (CHECKS[0], COMPILED, *CHECKS[1:])
+def chosen(arguments: Sequence[str]) -> Sequence[Check]:
+    """Returns the checks that the arguments ask for."""
+    return (TYPES, *CHECKS) if "--types" in arguments else CHECKS
 
 
 def run(check: Check) -> bool:
@@ -63,10 +61,10 @@ def run(check: Check) -> bool:
     return not output
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     with ThreadPoolExecutor(AT_ONCE) as lanes:
-        return 0 if all(list(lanes.map(run, needed(ROOT)))) else 1
+        return 0 if all(list(lanes.map(run, chosen(arguments)))) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

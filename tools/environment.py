@@ -7,8 +7,8 @@ A stamp inside `.venv` contains a digest of all inputs of the environment. It is
 interrupted build has no stamp and is repeated; the check of a current one takes a few milliseconds. A lock on the
 checkout's directory serializes concurrent runs of `make`.
 
-Packages are installed by uv, which pip installs into `.venv` first: with an empty cache that takes 11 s for all locks on
-two cores, pip alone takes 63 s. Where uv cannot be had, pip installs the same locks.
+Packages are installed by uv, which pip installs into `.venv` first: all locks take 11 s from an empty cache on two cores,
+by pip alone 63 s. Where uv cannot be had, pip installs the same locks.
 """
 
 from __future__ import annotations
@@ -124,9 +124,8 @@ def install(lock: Path) -> None:
 
 def uv_environment() -> dict[str, str]:
     """The environment of uv, which does not read pip's settings: where pip finds packages, uv finds them."""
-    listing = subprocess.run(
-        [str(PYTHON), "-m", "pip", "config", "list"], env=clean_environment(), capture_output=True, text=True, check=False
-    )
+    command = [str(PYTHON), "-m", "pip", "config", "list"]
+    listing = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
     settings = dict(line.split("=", 1) for line in listing.stdout.splitlines() if "=" in line)
     environment = clean_environment()
     for name, variable in UV_VARIABLES.items():

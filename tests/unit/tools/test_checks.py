@@ -35,21 +35,18 @@ def test_all_run_and_one_that_fails_is_shown(
         checks.Check("style", [python("print('well')"), python("")]),
         checks.Check("second command", [python(""), python("raise SystemExit(1)")]),
     )
-    monkeypatch.setattr(checks, "needed", lambda root: made)
-    assert checks.main() == 1
+    monkeypatch.setattr(checks, "CHECKS", made)
+    assert checks.main([]) == 1
     shown = capfd.readouterr().out
     assert "  types: failed, " in shown
     assert "wrong type\n" in shown
     assert "  style: " in shown
     assert "well" not in shown
     assert "second command: failed, " in shown
-    monkeypatch.setattr(checks, "needed", lambda root: made[1:2])
-    assert checks.main() == 0
+    monkeypatch.setattr(checks, "CHECKS", made[1:2])
+    assert checks.main([]) == 0
 
 
-def test_a_new_checkout_compiles_its_tests_once(checks: ModuleType, tmp_path: Path) -> None:
-    assert checks.COMPILED in checks.needed(tmp_path)
-    cached = tmp_path / "tests" / "unit" / "bus" / "__pycache__"
-    cached.mkdir(parents=True)
-    (cached / "test_streams.cpython-311-pytest-9.0.0.pyc").touch()
-    assert checks.needed(tmp_path) == checks.CHECKS
+def test_types_are_checked_only_where_they_are_asked_for(checks: ModuleType) -> None:
+    assert checks.TYPES not in checks.chosen([])
+    assert checks.chosen(["--types"]) == (checks.TYPES, *checks.CHECKS)

@@ -1,0 +1,1 @@
+"""Runs the tests of a tier in lanes: the program behind `make test` and `make test-all`. It holds no test."""
