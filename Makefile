@@ -32,7 +32,7 @@ test: environment-dev ## checks and tests against real servers, five minutes; AR
 test-all: environment-dev ## make test, then types and what is slow: browser, Kubernetes, faults, seeds, rehearsals
 	@exec $(VENV_PYTHON) -m tests.suite all --lanes $(LANES) $(ARGS)
 
-explore: environment-dev ## looks for what nobody thought of: fresh examples, new seeds, hostile values; MINUTES=10
+explore: environment-dev ## fresh examples, new seeds, hostile values, for MINUTES=10; prints each finding as a regression
 	@exec $(VENV_PYTHON) -m tests.explore --minutes $(MINUTES) $(ARGS)
 
 flaky: environment-dev ## make test again and again; ARGS="20", ARGS="10 --busy 2", ARGS="3 --disk"

@@ -1,4 +1,4 @@
-"""`make explore`: looks for what nobody thought of. It draws what `make test` keeps fixed, until its minutes are over.
+"""`make explore`: draws anew what `make test` keeps fixed, until its minutes are over.
 
 A step is a process: the properties of some files with 1,000 fresh examples each, hostile requests with a fresh seed, or
 new seeds of the three worlds. A finding is printed as the one line that makes it a regression: an `@example(...)`

@@ -7,8 +7,8 @@ A stamp inside `.venv` contains a digest of all inputs of the environment. It is
 interrupted build has no stamp and is repeated; the check of a current one takes a few milliseconds. A lock on the
 checkout's directory serializes concurrent runs of `make`.
 
-Packages are installed by uv, which pip installs into `.venv` first: all locks take 11 s from an empty cache on two cores,
-by pip alone 63 s. Where uv cannot be had, pip installs the same locks.
+Packages are installed by uv, which pip installs into `.venv` first: from an empty cache all locks take 11 s on two
+cores, with pip alone 63 s. Where uv cannot be had, pip installs the same locks.
 """
 
 from __future__ import annotations

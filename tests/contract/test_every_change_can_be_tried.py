@@ -252,11 +252,11 @@ def item_id(service: str) -> str:
 
 
 @pytest.fixture
-def set_aside(postgres_dsn: str) -> None:
+def set_aside(server: WholeServer) -> None:
     """An item in the quarantine of every service, and a lost node."""
 
     async def plant() -> None:
-        connection = await asyncpg.connect(postgres_dsn)
+        connection = await asyncpg.connect(server.postgres)
         for service in SERVICES:
             await connection.execute(
                 f"INSERT INTO {service}.quarantine SELECT $1, 't', 't', '', 'unreadable', '', '', now(), now(), 1"

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -15,6 +16,7 @@ from pydantic import SecretStr
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.composition import SHARED
 from slackwater.cli.service_host import Databases
+from slackwater.model.identifiers import new_id
 from slackwater.model.time import SystemClock
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.platform import Platform
@@ -38,7 +40,7 @@ class WholeServer:
     """Every service but the agent, in a thread of its own, after the story was published."""
 
     def __init__(self, postgres: str, nats: str, state_dir: Path) -> None:
-        self._postgres, self._nats, self._state_dir = postgres, nats, state_dir
+        self.postgres, self._nats, self._state_dir = postgres, nats, state_dir
         self._ready, self._stop = threading.Event(), asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.url, self.rpc = "", ""
@@ -69,7 +71,7 @@ class WholeServer:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        addresses = await prepare_database(self._postgres, [Schema.of(part.name) for part in SHARED if part.has_schema])
+        addresses = await prepare_database(self.postgres, [Schema.of(part.name) for part in SHARED if part.has_schema])
         databases = Databases(addresses)
         async with connect_bus(self._nats, name="conforms", declares=False) as bus:
             await purge_broker(bus)
@@ -121,5 +123,7 @@ async def _all_well() -> list[Check]:
 
 @pytest.fixture(scope="module")
 def server(postgres_dsn: str, nats_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeServer]:
-    with WholeServer(postgres_dsn, nats_url, tmp_path_factory.mktemp("state")) as running:
+    """A server on a database of its own: documents of one file are none of another's."""
+    database = urlunsplit(urlsplit(postgres_dsn)._replace(path="/whole_" + new_id().replace("-", "")))
+    with WholeServer(database, nats_url, tmp_path_factory.mktemp("state")) as running:
         yield running

@@ -14,13 +14,14 @@ MAKE = """#!/bin/sh
 echo "$@" >> calls
 case "$*" in
   *kubernetes) {kubernetes} ;;
-  test) exit 7 ;;
+  test-all) exit 7 ;;
 esac
 """
 
 
 def run(folder: Path, kubernetes: str, *, go: bool, **variables: str) -> tuple[int, str, list[str]]:
-    """Exit status, output, and what make was asked for; its target `kubernetes` does as given, `test` ends with 7."""
+    """Exit status, output, and what make was asked for; its target `kubernetes` does as given, `test-all` ends
+    with 7."""
     (folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci" / "run")
     programs = folder / "programs"
@@ -54,5 +55,5 @@ def test_it_says_in_one_line_what_became_of_the_api_server_and_runs_the_tests(
     status, output, asked = run(tmp_path, kubernetes, go=go, **variables)
     assert output.startswith(f"API server for tests/kubernetes: {state}")
     assert output.count("\n") == 1
-    assert asked == ["--no-print-directory kubernetes", "test"][2 - calls :]
+    assert asked == ["--no-print-directory kubernetes", "test-all"][2 - calls :]
     assert status == 7, "the status is that of the tests"
