@@ -165,6 +165,22 @@ def test_the_table_of_services_has_every_service() -> None:
     assert set(rows) - {"service"} == names
 
 
+def edges(text: str) -> set[str]:
+    """`a -- event --> b` of flow charts; `a & b` stands for both."""
+    return {
+        f"{publisher} -- {event} --> {consumer}"
+        for publishers, event, consumers in re.findall(r"^  ([a-z& ]+) -- (\S+) --> ([a-z& ]+)$", text, re.MULTILINE)
+        for publisher in publishers.split(" & ")
+        for consumer in consumers.split(" & ")
+    }
+
+
+def test_the_loop_has_edges_of_the_published_flow_only() -> None:
+    loop = edges(ARCHITECTURE.read_text())
+    assert len(loop) > 10
+    assert loop - edges((ROOT / "contracts" / "flow.md").read_text()) == set()
+
+
 def test_every_library_is_on_the_page_of_the_architecture() -> None:
     text = ARCHITECTURE.read_text()
     libraries = {path.parent.name for path in (ROOT / "libs" / "slackwater").glob("*/__init__.py")}
