@@ -27,7 +27,7 @@ class UsageReported(Payload):
     report, so the service that decides for the node waits until the agent receives its leases again. `host_apps` and
     `alone` are omitted if empty or false. `prod_refault_bytes_per_second` is what prod pods read again per second of
     the file pages that were evicted from their page cache; omitted if unknown. `node_free_bytes` is memory that nothing
-    nothing uses, page cache neither, at `sampled_at`; omitted if unknown. `cpu_weights` are the weights of tiers that
+    uses, page cache neither, at `sampled_at`; omitted if unknown. `cpu_weights` are the weights of tiers that
     the agent read back from the kernel, if they put prod first; else omitted. `intent_declared_at` is the `declared_at`
     of ensurance's document that the agent holds, by which ensurance learns that the broker lost a newer one; omitted
     without a document. `failed_pods` are pods that have ended with a failure and are still listed by the API server:

@@ -198,7 +198,7 @@ def root_span(
 
 
 def _named(attributes: Attributes) -> dict[str, str | int | float | bool]:
-    """Attributes with full names: `node` becomes `slackwater.node`; `messaging_system` and `rpc.system` keep theirs."""
+    """Attributes with full names: `node` gets the prefix `slackwater.`, `messaging_system` and `rpc.system` none."""
     return {_name_of(key): value for key, value in attributes.items() if value is not None}
 
 

@@ -18,6 +18,7 @@ from slackwater.cli.decision_list import question
 from slackwater.cli.list_kinds import kind_of, split_target
 from slackwater.cli.main import app
 from slackwater.demo.scenes.catalog import ALL, chosen
+from slackwater.demo.summary import EXITS
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
@@ -130,14 +131,23 @@ def test_a_command_that_does_not_exist_is_refused(line: str) -> None:
     assert refusal(line)
 
 
-def test_readme_asks_for_throttles_and_names_every_scene_of_the_demo() -> None:
-    text = (ROOT / "README.md").read_text()
+GETTING_STARTED = ROOT / "docs" / "getting-started.md"
+
+
+def test_getting_started_asks_for_throttles_and_names_every_scene_of_the_demo() -> None:
+    text = GETTING_STARTED.read_text()
     assert "slackwater get decisions --where kind=throttle" in text
     group = typer.main.get_command(app)
     [demo] = [option for option in group.commands["up"].params if option.name == "demo"]  # type: ignore[attr-defined]
     for scene in chosen(ALL):
-        assert f"\n| {scene.name}: " in text
+        assert re.search(rf"\n\| {scene.name}\b", text)
         assert scene.name in demo.help
+
+
+def test_getting_started_names_every_exit_status_as_the_program_says_it() -> None:
+    text = GETTING_STARTED.read_text()
+    lines = [f"`{status}: {words}`" for status, words in EXITS.items() if status is not None]
+    assert [line for line in lines if line not in text] == []
 
 
 def test_the_help_separates_subjects_that_need_a_decision() -> None:

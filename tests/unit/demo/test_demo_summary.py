@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -273,11 +272,3 @@ def test_an_unmeasurable_host_does_not_loosen_the_bound() -> None:
     unsure = good(phases=with_steal(in_pairs(*SLOW), 1.0), machine={"cpus": 2})
     assert summary.failures(unsure)
     assert not unsure.model_copy(update={"failures": summary.failures(unsure)}).ok
-
-
-def test_docs_name_every_exit_status_as_the_program_says_it() -> None:
-    root = Path(__file__).resolve().parents[3]
-    for page in ("README.md", "docs/getting-started.md"):
-        text = " ".join((root / page).read_text().split())
-        for status, words in summary.EXITS.items():
-            assert f"{status} {words}" in text, page

@@ -1,1 +1,1 @@
-"""The schema `quota`, version by version."""
+"""The schema `migration`, version by version."""

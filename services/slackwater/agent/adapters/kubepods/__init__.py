@@ -1,1 +1,1 @@
-"""The driver `kubernetes`: pods of the API server, in the cgroups that a kubelet makes for them."""
+"""The Kubernetes driver: pods of the API server, in the cgroups that a kubelet makes for them."""
