@@ -1,4 +1,4 @@
-"""The most telling faults, shortened, as part of `make test`; all of them, at full length: `make faults`.
+"""The most telling faults, shortened, as part of `make test-all`; all of them, at full length: `make faults`.
 
 Counts are judged as strictly as there, times against generous bounds.
 """

@@ -14,7 +14,7 @@ from typing import Any
 LONG_SECONDS, SHORT_SECONDS = 300.0, 60.0
 """Histories of at least the one are long, of less than the other short: between them the intervals stay as drawn."""
 SMALL_NODES, SMALL_SECONDS = 2, 45.0
-"""Size of the seeds of `make test`."""
+"""Size of the seeds of `make test-all`."""
 SPARSE_SHARE = 0.85
 """Of the long histories."""
 BRISK_SHARE = 0.9
