@@ -156,7 +156,7 @@ def test_admission(operation: str, want: Any, expected: str) -> None:
     assert word("quota.admission", given, want) == expected
 
 
-@pytest.mark.skipif(FILE is None, reason="koord_quota_sched.json is not among the vectors")
+@pytest.mark.skipif(FILE is None, reason="no koord_quota_sched.json: set VECTORS to a folder that has it")
 def test_a_planted_error_is_noticed() -> None:
     assert FILE is not None
     noticed, areas = 0, set()
@@ -177,7 +177,7 @@ def test_a_planted_error_is_noticed() -> None:
     assert areas >= AREAS - {"quota.pod_to_quota", "quota.admission_retries"}
 
 
-@pytest.mark.skipif(FILE is None, reason="koord_quota_sched.json is not among the vectors")
+@pytest.mark.skipif(FILE is None, reason="no koord_quota_sched.json: set VECTORS to a folder that has it")
 def test_none_of_these_areas_is_left_to_an_issue() -> None:
     assert FILE is not None
     for area, case in cases_of(json.loads(FILE.read_text())):

@@ -123,7 +123,7 @@ def spoilt(case: Mapping[str, Any]) -> Iterator[tuple[str, Case]]:
             yield f"{name} of step {number}", {**case, "steps": steps}
 
 
-@pytest.mark.skipif(FILE is None, reason="koord_quota_sched.json is not among the vectors")
+@pytest.mark.skipif(FILE is None, reason="no koord_quota_sched.json: set VECTORS to a folder that has it")
 def test_a_planted_error_of_the_manager_is_noticed() -> None:
     noticed = 0
     for suite, case in CASES:
@@ -133,7 +133,7 @@ def test_a_planted_error_of_the_manager_is_noticed() -> None:
     assert noticed > 50
 
 
-@pytest.mark.skipif(FILE is None, reason="koord_quota_sched.json is not among the vectors")
+@pytest.mark.skipif(FILE is None, reason="no koord_quota_sched.json: set VECTORS to a folder that has it")
 def test_of_the_manager_the_trees_and_the_profiles_nothing_is_left_out() -> None:
     mine = [(suite, case) for suite, case in CASES if suite in ("quota.manager", "quota.multi_tree", "quota.profile")]
     assert [case["id"] for suite, case in mine if word(suite, case) in ("FAIL", "not covered")] == []

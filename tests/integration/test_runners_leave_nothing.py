@@ -161,7 +161,7 @@ CGROUP = (
 def test_cgroups_of_a_killed_run_are_removed_and_those_of_others_are_not(temporary: Path) -> None:
     trees = [tree for tree in (CGROUPS / "cpu", CGROUPS) if os.access(tree / "cgroup.procs", os.W_OK)]
     if not trees:
-        pytest.skip("cgroups cannot be written here")
+        pytest.skip("cgroups cannot be written: run the tests as root, or below a delegated tree")
     name, other = f"test{os.getpid()}", trees[0] / f"slackwater-other{os.getpid()}"
     other.mkdir()
     try:

@@ -18,7 +18,9 @@ from slackwater.runtime.tokens import read_tokens
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "how-to" / "secure.md").read_text()
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="the page makes certificates with openssl")
+pytestmark = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="no openssl on PATH (Debian: apt-get install openssl)"
+)
 
 
 def blocks() -> list[str]:

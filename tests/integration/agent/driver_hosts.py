@@ -82,16 +82,16 @@ class Simulated:
         return next(pod.uid for pod in self.driver.pods() if pod.tier is tier)
 
     async def start_deaf(self) -> str:
-        pytest.skip("every pod of a simulated machine ends with SIGTERM")
+        pytest.skip("only for real processes: every pod of a simulated machine ends with SIGTERM")
 
     async def start_holding(self) -> str:
-        pytest.skip("a simulated machine refuses no memory limit")
+        pytest.skip("only for real cgroups: a simulated machine refuses no memory limit")
 
     async def pass_time(self) -> None:
         await self.clock.advance(2)
 
     def write_foreign(self, path: str, text: str) -> None:
-        pytest.skip("the knobs of a simulated machine are not files")
+        pytest.skip("only for real cgroups: the knobs of a simulated machine are not files")
 
     async def end(self, uid: str) -> None:
         self.driver.terminate(uid, signal.SIGTERM)

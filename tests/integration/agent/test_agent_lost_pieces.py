@@ -41,7 +41,7 @@ async def test_a_process_that_cannot_be_ended_does_not_hold_up_the_samples(machi
     """Frozen as a whole by another program (cgroup v1), it ignores even SIGKILL; its supervisor is dead."""
     freezer = Path("/sys/fs/cgroup/freezer")
     if not (freezer / "cgroup.procs").exists():
-        pytest.skip("no freezer of cgroup v1 on this machine")
+        pytest.skip("only with cgroup v1: this machine has no freezer of it")
     place = freezer / f"slackwater-test-{os.getpid()}"
     place.mkdir()
     try:

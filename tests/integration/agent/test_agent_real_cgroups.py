@@ -153,7 +153,7 @@ async def test_a_foreign_writer_is_reported_and_left_alone(machine: Machine) -> 
         await until(lambda job=job: job.poll() is not None)
 
 
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv on PATH (Debian: apt-get install util-linux)")
 def test_without_writable_cgroups_it_says_so_in_one_line_and_runs_the_command(machine: Machine) -> None:
     line = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sys.executable, "-m", "slackwater.cli"]
     # pytest's folders are closed to other users, so that user gets one of its own.

@@ -37,7 +37,7 @@ def file_of(service: AgentService, uid: str) -> Path:
     except NotFound as error:
         pytest.skip(f"this machine has no memory controller: {error.message}")
     if not path.exists():
-        pytest.skip(f"this kernel has no {path.name}")
+        pytest.skip(f"this kernel has no {path.name}: `make cgroup2` runs another one")
     return path
 
 

@@ -24,7 +24,7 @@ def files_of(service: AgentService, tier: Tier) -> tuple[Path, Path]:
     """Weight and cpu.idle of a tier's group."""
     weight = Path(service.driver.knob(CPU_WEIGHT, tier).path)
     if not weight.with_name("cpu.idle").exists():
-        pytest.skip("this kernel has no cpu.idle (it came with 5.15)")
+        pytest.skip("this kernel has no cpu.idle: it takes 5.15, and `make cgroup2` runs such a one")
     return weight, weight.with_name("cpu.idle")
 
 

@@ -60,7 +60,7 @@ def root_file(service: AgentService) -> Path:
     except NotFound as error:
         pytest.skip(f"this machine has no memory controller: {error.message}")
     if not path.exists():
-        pytest.skip(f"this kernel has no {path.name}")
+        pytest.skip(f"this kernel has no {path.name}: `make cgroup2` runs another one")
     return path
 
 
@@ -240,7 +240,7 @@ os.kill(os.getpid(), 9)
 async def test_the_memory_that_prod_requests_is_protected_and_given_back(machine: Machine, protection: str) -> None:
     """Within that of the tier and of the whole tree, without which the kernel counts none of it."""
     if machine.hierarchy.version != "v2":
-        pytest.skip("cgroup v1 has no memory.low and no memory.min")
+        pytest.skip("cgroup v1 has no memory.low and no memory.min: `make cgroup2` runs this on v2")
     spec = MEMORY_LOW if protection == "low" else MEMORY_MIN
     prod = machine.execute("sleep", "1000", tier="prod", flags=("--memory", "96Mi"))
     batch = machine.execute("sleep", "1000", flags=("--memory", "64Mi"))
@@ -263,7 +263,7 @@ async def test_exec_sets_the_oom_score_of_prod_where_it_may(machine: Machine) ->
     capabilities = re.search(r"CapEff:\s+([0-9a-f]+)", Path("/proc/self/status").read_text())
     assert capabilities is not None
     if not int(capabilities[1], 16) >> CAP_SYS_RESOURCE & 1:
-        pytest.skip("this process has no CAP_SYS_RESOURCE")
+        pytest.skip("no CAP_SYS_RESOURCE: run the tests as root outside of a container")
     shown = ("cat", "/proc/self/oom_score_adj")
     jobs = {
         tier: machine.execute(*shown, tier=tier, flags=("--memory", "64Mi"), piped=True) for tier in ("prod", "mid")

@@ -171,7 +171,7 @@ async def test_a_memory_level_below_what_a_pod_holds_takes_nothing_from_it(own_h
         knob = own_host.driver.knob(MEMORY_HIGH, uid)
         before = own_host.driver.read(knob)
     except NotFound:
-        pytest.skip("no memory controller")
+        pytest.skip("no memory controller of cgroups: run the tests as root, or below a delegated tree")
     text = own_host.driver.render(knob, MIB)
     own_host.driver.write(knob, text)
     assert own_host.driver.alive(uid)
@@ -292,7 +292,7 @@ def _shown(file: str, text: str) -> str:
 @pytest.fixture
 def both(machine: Here) -> Iterator[BothKernels]:
     if machine.hierarchy.tree("cpu") is None or machine.hierarchy.tree("memory") is None:
-        pytest.skip("this machine has no cgroup trees for CPU and memory")
+        pytest.skip("no cgroup trees for CPU and memory: run the tests as root, or below a delegated tree")
     found = BothKernels(machine.hierarchy, f"slackwater-{machine.instance}")
     yield found
     found.remove()

@@ -45,7 +45,7 @@ def test_the_page_shows_the_example_as_it_is() -> None:
     assert len(shown[1].splitlines()) <= 10
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on PATH")
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on PATH (Debian: apt-get install curl)")
 async def test_the_curl_line_prints_events(world: World) -> None:
     line = re.search(r"curl -N '(\S+)'", PAGE)
     assert line is not None

@@ -22,7 +22,10 @@ from slackwater.runtime.state import StateDir
 
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.skipif(find_hierarchy().why_unwritable() is not None, reason="cgroups cannot be written here"),
+    pytest.mark.skipif(
+        find_hierarchy().why_unwritable() is not None,
+        reason="cgroups cannot be written: run the tests as root, or below a delegated tree",
+    ),
 ]
 
 

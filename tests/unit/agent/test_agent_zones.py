@@ -147,7 +147,7 @@ def test_the_kernel_says_it_of_a_real_process() -> None:
     """Half of this machine's CPUs as a zone of their own, its memory as zone 0."""
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
-        pytest.skip("one CPU only")
+        pytest.skip("one CPU only: it takes two")
     here = Zones({"node0": frozenset(cpus[:1]), "node1": frozenset(cpus[1:])})
     sleeper = subprocess.Popen(["sleep", "1000"])
     try:
