@@ -54,6 +54,9 @@ class Server(Protocol):
     async def keep_disk(self) -> None:
         """From now on, `lose_power` finds the disk as it is now."""
 
+    async def consumer_written(self, consumer: ConsumerInfo) -> None:
+        """Wait until the disk has this state of a consumer: the server writes it about ten times a second."""
+
     async def lose_power(self, *, keeps_consumers: bool = False) -> None: ...
     async def freeze(self) -> None: ...
     def resume(self) -> None: ...
@@ -79,6 +82,14 @@ class RealServer:
     async def keep_disk(self) -> None:
         shutil.copytree(self._home, self._copy)
 
+    async def consumer_written(self, consumer: ConsumerInfo) -> None:
+        (file,) = self._home.glob(f"**/streams/{consumer.stream_name}/obs/{consumer.name}/o.dat")
+        floor, delivered = consumer.ack_floor, consumer.delivered
+        assert floor is not None
+        assert delivered is not None
+        state = [floor.consumer_seq, floor.stream_seq, delivered.consumer_seq, delivered.stream_seq]
+        await until(lambda: _numbers(file.read_bytes()[2:], 5) == [*state, consumer.num_ack_pending])
+
     async def lose_power(self, *, keeps_consumers: bool = False) -> None:
         await self._server.kill()
         for stream in self._home.glob("**/streams/*"):
@@ -95,6 +106,18 @@ class RealServer:
 
     def resume(self) -> None:
         os.kill(self._server.pid or 0, signal.SIGCONT)
+
+
+def _numbers(encoded: bytes, count: int) -> list[int]:
+    """Returns the first numbers that Go's binary.PutUvarint wrote; fewer of a file that is not written yet."""
+    numbers, number, shift = list[int](), 0, 0
+    for byte in encoded:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append(number)
+            number, shift = 0, 0
+    return numbers[:count]
 
 
 class TwinServer:
@@ -114,6 +137,9 @@ class TwinServer:
 
     async def keep_disk(self) -> None:
         self._broker.sync()
+
+    async def consumer_written(self, consumer: ConsumerInfo) -> None:
+        await asyncio.sleep(0.5)
 
     async def lose_power(self, *, keeps_consumers: bool = False) -> None:
         self._broker.power_failure(keeps_consumers=keeps_consumers)
@@ -177,14 +203,20 @@ class Lab:
         await self.js.add_stream(StreamConfig(name=name, subjects=[STREAMS[name]], **config))
 
     async def consumer(self, name: str = "c", stream: str = "T", **config: Any) -> ConsumerInfo:
-        defaults: dict[str, Any] = {"ack_policy": AckPolicy.EXPLICIT, "ack_wait": NO_ACK_WAIT_SECONDS, "max_deliver": -1}
+        defaults: dict[str, Any] = {
+            "ack_policy": AckPolicy.EXPLICIT,
+            "ack_wait": NO_ACK_WAIT_SECONDS,
+            "max_deliver": -1,
+        }
         return await self.js.add_consumer(stream, ConsumerConfig(durable_name=name, **{**defaults, **config}))
 
     async def publish(self, subject: str, body: bytes = b"x", *, identity: str | None = None) -> Any:
         """Returns the sequence, `(sequence, "duplicate")`, or the server's error code; "none" without a stream."""
         headers = {"Nats-Msg-Id": identity} if identity is not None else None
         try:
-            answer = json.loads((await self.client.request(subject, body, timeout=PATIENCE_SECONDS, headers=headers)).data)
+            answer = json.loads(
+                (await self.client.request(subject, body, timeout=PATIENCE_SECONDS, headers=headers)).data
+            )
         except NoRespondersError:
             return "none"
         if "error" in answer:

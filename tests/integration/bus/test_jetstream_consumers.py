@@ -172,10 +172,14 @@ async def test_a_message_in_progress_is_not_delivered_again(lab: Lab) -> None:
     (message,) = (await lab.fetch()).messages
     waiting = await lab.pull(batch=1)
     while not await stays_in_progress(lab, message):
-        await until(lambda: len(waiting.messages) == 1)
-        (message,), waiting = waiting.messages, await lab.pull(batch=1)
+        message, waiting = await redelivered(waiting), await lab.pull(batch=1)
     assert waiting.brought == []
     await until(lambda: waiting.brought == [(1, message.metadata.num_delivered + 1)])
+
+
+async def redelivered(pull: Pull) -> Msg:
+    await until(lambda: len(pull.messages) == 1)
+    return pull.messages[0]
 
 
 async def stays_in_progress(lab: Lab, message: Msg) -> bool:
