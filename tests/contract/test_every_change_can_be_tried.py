@@ -305,7 +305,7 @@ ATTEMPTS: Mapping[str, Callable[[httpx2.Client, str], Attempt]] = {
 
 @pytest.fixture
 def client(server: WholeServer) -> Iterator[httpx2.Client]:
-    with httpx2.Client(base_url=server.url, headers=ADMIN, trust_env=False, timeout=20) as client:
+    with httpx2.Client(base_url=server.url, headers=ADMIN, trust_env=False, timeout=60) as client:
         yield client
 
 

@@ -54,7 +54,7 @@ def opened(url: str, query: list[tuple[str, str]], last_event_id: str | None) ->
     if last_event_id is not None:
         headers.append((b"last-event-id", latin(last_event_id)))
     with (
-        httpx2.Client(trust_env=False, timeout=20) as client,
+        httpx2.Client(trust_env=False, timeout=60) as client,
         client.stream("GET", f"{url}/v1/stream?{urlencode(query)}", headers=headers) as answer,
     ):
         kind = answer.headers.get("content-type", "")
@@ -143,7 +143,7 @@ def test_impossible_names_do_not_suppress_events_of_possible_ones(server: WholeS
         odd = [name.replace("\x00", "") for name in odd]  # that one is refused by all of the API
         query = [*(("node", name) for name in odd), ("node", "edge-7"), ("types", "*"), ("since", "24h")]
         with (
-            httpx2.Client(trust_env=False, timeout=20) as client,
+            httpx2.Client(trust_env=False, timeout=60) as client,
             client.stream("GET", f"{server.url}/v1/stream?{urlencode(query)}", headers=ADMIN) as answer,
         ):
             found = next(line for line in answer.iter_lines() if line.startswith("event: ") or "alive" in line)

@@ -151,6 +151,7 @@ def refusal_of(kind: Kind, document: dict[str, Any]) -> str | None:
             {"violationRate": 0.1, "models": {"cpu": {"name": "a", "settings": {"violation_rate": 0.2}}}},
             "say the same twice",
         ),
+        ("ElasticQuota", "gold", {"min": {"gold": "85%"}}, 'spec.min.gold: Invalid value: "85%"'),
         ("ClusterColocationProfile", "gold", {"tier": "batch"}, "selector or namespaceSelector is required"),
         ("ClusterColocationProfile", "gold", {"selector": {}, "tier": "prod", "qosClass": "BE"}, "the QoS class is"),
     ],

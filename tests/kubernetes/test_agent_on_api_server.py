@@ -50,6 +50,12 @@ from slackwater.model.time import SystemClock
 ROOT = Path(__file__).parents[2]
 MANIFEST = ROOT / "deploy" / "kubernetes" / "agent.yaml"
 PATIENCE_SECONDS = 40.0
+ANOTHER_USER = [
+    "setpriv",
+    *("--reuid=65532", "--regid=65532", "--clear-groups", "--no-new-privs"),
+    *(f"--{caps}=-all,+dac_read_search" for caps in ("bounding-set", "inh-caps", "ambient-caps")),
+]
+"""A user without privileges, who can read this checkout, its environment and the kubeconfig wherever they are."""
 BATCH: dict[str, Any] = {"priority": 0, "labels": {"slackwater.io/tier": "batch"}}
 
 
@@ -359,12 +365,8 @@ async def test_each_privilege_is_needed(node: Node, taken: str, message: str) ->
     environment: Mapping[str, str] | None = None
     match taken:
         case "root":
-            for path in (node.folder, state, node.account.kubeconfig, node.folder / "token"):
-                path.chmod(0o777)
-            for parent in node.folder.parents:
-                if parent.stat().st_mode & 0o001 == 0:
-                    parent.chmod(parent.stat().st_mode | 0o011)
-            before_command = ["setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", *node.least()[1:]]
+            state.chmod(0o777)
+            before_command = ANOTHER_USER
         case "token":
             before_command = node.least()
             environment = {"KUBERNETES_SERVICE_HOST": "127.0.0.1"}

@@ -29,7 +29,7 @@ from slackwater.model.errors import Conflict, NotFound
 
 CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
 ALIAS = "kubernetes.io/batch-cpu"
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60.0
 
 
 def priority(name: str, value: int = 5_500) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from slackwater.fairshare.tree import ROOT, Quota, is_cpu
 from slackwater.model.records import record
 from slackwater.resources.metadata import Label, Part, Resource
-from slackwater.waterline.policies.quantity import Written, quantity
+from slackwater.waterline.policies.quantity import Amount, quantity
 
 MOST_AMOUNT: Final = 2**53
 """In the unit of the ledger; larger integers are not exact in every reader of JSON."""
@@ -61,7 +61,7 @@ def _checked(written: dict[str, str | float]) -> dict[str, str | float]:
     return written
 
 
-WrittenAmounts = Annotated[dict[ResourceName, Written], Field(max_length=MOST_RESOURCES), AfterValidator(_checked)]
+WrittenAmounts = Annotated[dict[ResourceName, Amount], Field(max_length=MOST_RESOURCES), AfterValidator(_checked)]
 """By resource: CPU in cores (`2`, `500m`), anything else in its unit (`4Gi`, `8`)."""
 
 

@@ -104,7 +104,7 @@ class Raw:
     def __init__(self, client: Client, errors: list[str]) -> None:
         self.client = client
         self.errors = errors
-        self.js = client.jetstream(prefix=AGENT_API_PREFIX, timeout=2)
+        self.js = client.jetstream(prefix=AGENT_API_PREFIX, timeout=PATIENCE_SECONDS)
 
     async def refused(self, subject: str) -> None:
         """The broker says no to a publish on `subject`; returns when it has."""
@@ -218,7 +218,7 @@ async def test_an_urgent_report_passes_these_permissions(broker: Broker) -> None
 @pytest.mark.parametrize("event", [UsageReported, WaterlineCrossed, IntentObserved])
 async def test_no_agent_publishes_as_another_node(rogue: Raw, event: type[UsageReported | IntentObserved]) -> None:
     await rogue.refused(own_subjects(event, OTHER).replace("*", "ensurance"))
-    answer = await rogue.client.request(own_subjects(event, MINE).replace("*", "ensurance"), b"{}", timeout=5)
+    answer = await rogue.client.request(own_subjects(event, MINE).replace("*", "ensurance"), b"{}", timeout=60)
     assert "seq" in json.loads(answer.data)
 
 
@@ -260,7 +260,7 @@ async def test_an_agent_receives_only_from_its_own_inbox(rogue: Raw, control: Na
     await rogue.client.subscribe(subject, cb=note)
     await until(lambda: any("permissions violation" in error for error in rogue.errors))
     await control.publish(event_of(intent(OTHER), source="test", time=datetime.now(UTC)))
-    await rogue.client.flush(5)
+    await rogue.client.flush(PATIENCE_SECONDS)
     assert heard == []
 
 
@@ -273,7 +273,7 @@ async def test_the_body_of_a_request_cannot_widen_it(rogue: Raw) -> None:
         {"name": agent_user(MINE), "filter_subjects": ["sw.v1.intent.declared.>"]},
     ):
         body = json.dumps({"stream_name": "INTENTS", "config": config | {"ack_policy": "none"}}).encode()
-        answer = await rogue.client.request(f"{AGENT_API_PREFIX}.{subject}", body, timeout=5)
+        answer = await rogue.client.request(f"{AGENT_API_PREFIX}.{subject}", body, timeout=60)
         assert "error" in json.loads(answer.data), config
 
 
@@ -283,8 +283,8 @@ async def test_no_answer_of_the_broker_can_be_sent_over_what_others_keep(rogue: 
     before = await control.jetstream.stream_info("INTENTS")
     for reply in (subject_of(intent(OTHER)), own_subjects(UsageReported, OTHER), "$JS.API.STREAM.PURGE.INTENTS"):
         await rogue.client.publish(own_subjects(UsageReported, MINE), b"{}", reply=reply)
-    await rogue.client.flush(5)
-    confirmed = await rogue.client.request(own_subjects(UsageReported, MINE), b"{}", timeout=5)
+    await rogue.client.flush(PATIENCE_SECONDS)
+    confirmed = await rogue.client.request(own_subjects(UsageReported, MINE), b"{}", timeout=60)
     assert "seq" in json.loads(confirmed.data)
     after = await control.jetstream.stream_info("INTENTS")
     assert after.state.last_seq == before.state.last_seq
@@ -306,7 +306,7 @@ async def test_no_consumer_can_be_made_to_deliver_over_what_others_keep(rogue: R
     await rogue.js.add_consumer("INTENTS", config)
     for generation in range(6, 10):
         await control.publish(event_of(intent(MINE, generation), source="test", time=datetime.now(UTC)))
-    confirmed = await rogue.client.request(own_subjects(UsageReported, MINE), b"{}", timeout=5)
+    confirmed = await rogue.client.request(own_subjects(UsageReported, MINE), b"{}", timeout=60)
     assert json.loads(confirmed.data)["seq"] == before + 1
     await rogue.js.delete_consumer("INTENTS", agent_user(MINE))
 
@@ -369,7 +369,7 @@ async def test_a_letter_that_the_broker_delivers_to_a_node_is_no_command(broker:
         await js.publish(letter, forged.body, headers={**forged.headers, "Nats-Msg-Id": "forged"})
         wanted = {"ack_policy": "none", "deliver_policy": "last", "inactive_threshold": 30 * 10**9}
         request = json.dumps({"stream_name": "DLQ", "config": wanted}).encode()
-        made = json.loads((await console.client.request("$JS.API.CONSUMER.CREATE.DLQ", request, timeout=10)).data)
+        made = json.loads((await console.client.request("$JS.API.CONSUMER.CREATE.DLQ", request, timeout=60)).data)
         await console.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.DLQ.{made['name']}", b'{"batch":1}', forged.subject)
         async with asyncio.timeout(PATIENCE_SECONDS):
             while (last := (await js.stream_info("INTENTS")).state.last_seq) == before:

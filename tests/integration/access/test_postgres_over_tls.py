@@ -176,9 +176,9 @@ async def test_the_connection_of_a_backup_verifies_the_server(encrypted: Encrypt
         async with reachable(wrong) as address:
             assert "sslmode" not in address
             with pytest.raises((OSError, asyncpg.PostgresError)):
-                await asyncpg.connect(address, timeout=5)
+                await asyncpg.connect(address, timeout=PATIENCE_SECONDS)
     async with reachable(encrypted.dsn("postgres")) as address:
-        connection = await asyncpg.connect(address, timeout=5)
+        connection = await asyncpg.connect(address, timeout=PATIENCE_SECONDS)
         assert await connection.fetchval(ENCRYPTED) is True
         await connection.close()
     async with reachable("postgresql://u@db/x?sslmode=prefer") as address:

@@ -52,7 +52,7 @@ def described(folder: Path, port: int) -> Path:
 
 async def answered(port: int) -> bool:
     def ask() -> bool:
-        with urlopen(f"http://127.0.0.1:{port}/api.yaml", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/api.yaml", timeout=60) as answer:
             return bool(answer.status == 200)
 
     return await asyncio.to_thread(ask)

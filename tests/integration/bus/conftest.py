@@ -24,10 +24,10 @@ from slackwater.testing.nats_server import purge_broker
 
 
 def impatient() -> Topology:
-    """The real topology with short pauses, so that redeliveries come at once."""
+    """The real topology with short pauses, so that what is given back comes again at once."""
     topology = load()
     quick = {
-        name: spec.model_copy(update={"backoff_seconds": (0.05,), "ack_wait_seconds": 1.0, "max_deliver": 3})
+        name: spec.model_copy(update={"backoff_seconds": (0.05,), "max_deliver": 3})
         for name, spec in topology.consumers.items()
     }
     return topology.model_copy(update={"consumers": quick})

@@ -35,6 +35,9 @@ from slackwater.testing.link import SoonLink
 PATIENCE_SECONDS = 30.0
 STREAMS = {"T": "t.>", "M": "m.>", "U": "u.>"}
 ACK_WAIT_SECONDS = 0.4
+"""For a test that waits for it to pass. All others have NO_ACK_WAIT_SECONDS: a client on a busy machine may take longer
+than this one to answer."""
+NO_ACK_WAIT_SECONDS = 600.0
 DELAY_SECONDS = 0.0005
 """Of the twin's link: without it, a loop of publishes would leave no virtual time for anything else."""
 
@@ -50,6 +53,9 @@ class Server(Protocol):
     async def start(self) -> None: ...
     async def keep_disk(self) -> None:
         """From now on, `lose_power` finds the disk as it is now."""
+
+    async def consumer_written(self, consumer: ConsumerInfo) -> None:
+        """Wait until the disk has this state of a consumer: the server writes it about ten times a second."""
 
     async def lose_power(self, *, keeps_consumers: bool = False) -> None: ...
     async def freeze(self) -> None: ...
@@ -76,6 +82,14 @@ class RealServer:
     async def keep_disk(self) -> None:
         shutil.copytree(self._home, self._copy)
 
+    async def consumer_written(self, consumer: ConsumerInfo) -> None:
+        (file,) = self._home.glob(f"**/streams/{consumer.stream_name}/obs/{consumer.name}/o.dat")
+        floor, delivered = consumer.ack_floor, consumer.delivered
+        assert floor is not None
+        assert delivered is not None
+        state = [floor.consumer_seq, floor.stream_seq, delivered.consumer_seq, delivered.stream_seq]
+        await until(lambda: _numbers(file.read_bytes()[2:], 5) == [*state, consumer.num_ack_pending])
+
     async def lose_power(self, *, keeps_consumers: bool = False) -> None:
         await self._server.kill()
         for stream in self._home.glob("**/streams/*"):
@@ -92,6 +106,18 @@ class RealServer:
 
     def resume(self) -> None:
         os.kill(self._server.pid or 0, signal.SIGCONT)
+
+
+def _numbers(encoded: bytes, count: int) -> list[int]:
+    """Returns the first numbers that Go's binary.PutUvarint wrote; fewer of a file that is not written yet."""
+    numbers, number, shift = list[int](), 0, 0
+    for byte in encoded:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            numbers.append(number)
+            number, shift = 0, 0
+    return numbers[:count]
 
 
 class TwinServer:
@@ -111,6 +137,9 @@ class TwinServer:
 
     async def keep_disk(self) -> None:
         self._broker.sync()
+
+    async def consumer_written(self, consumer: ConsumerInfo) -> None:
+        await asyncio.sleep(0.5)
 
     async def lose_power(self, *, keeps_consumers: bool = False) -> None:
         self._broker.power_failure(keeps_consumers=keeps_consumers)
@@ -140,6 +169,11 @@ class Pull:
             self.status = f"{status} {(message.headers or {}).get('Description', '')}".split("\n")[0].strip()
 
     @property
+    def had_no_responder(self) -> bool:
+        """Returns whether there was no consumer when the request came."""
+        return self.status is not None and self.status.startswith("503")
+
+    @property
     def brought(self) -> list[tuple[int, int]]:
         """Stream sequence and delivery count of each message."""
         return [(m.metadata.sequence.stream, m.metadata.num_delivered) for m in self.messages]
@@ -150,7 +184,7 @@ class Lab:
 
     def __init__(self, connect: Callable[[str], Awaitable[Client]], client: Client, server: Server | None) -> None:
         self.client = client
-        self.js: JetStreamContext = client.jetstream(timeout=5)
+        self.js: JetStreamContext = client.jetstream(timeout=PATIENCE_SECONDS)
         self._connect = connect
         self._server = server
 
@@ -169,14 +203,20 @@ class Lab:
         await self.js.add_stream(StreamConfig(name=name, subjects=[STREAMS[name]], **config))
 
     async def consumer(self, name: str = "c", stream: str = "T", **config: Any) -> ConsumerInfo:
-        defaults: dict[str, Any] = {"ack_policy": AckPolicy.EXPLICIT, "ack_wait": ACK_WAIT_SECONDS, "max_deliver": -1}
+        defaults: dict[str, Any] = {
+            "ack_policy": AckPolicy.EXPLICIT,
+            "ack_wait": NO_ACK_WAIT_SECONDS,
+            "max_deliver": -1,
+        }
         return await self.js.add_consumer(stream, ConsumerConfig(durable_name=name, **{**defaults, **config}))
 
     async def publish(self, subject: str, body: bytes = b"x", *, identity: str | None = None) -> Any:
         """Returns the sequence, `(sequence, "duplicate")`, or the server's error code; "none" without a stream."""
         headers = {"Nats-Msg-Id": identity} if identity is not None else None
         try:
-            answer = json.loads((await self.client.request(subject, body, timeout=5, headers=headers)).data)
+            answer = json.loads(
+                (await self.client.request(subject, body, timeout=PATIENCE_SECONDS, headers=headers)).data
+            )
         except NoRespondersError:
             return "none"
         if "error" in answer:
@@ -202,12 +242,13 @@ class Lab:
         return pull
 
     async def answer(self, message: Msg, answer: bytes = b"+ACK") -> None:
+        """Answer a delivery, until the server has carried it out: it handles answers beside requests."""
+        await self.client.request(message.reply, answer, timeout=PATIENCE_SECONDS)
+
+    async def answer_unconfirmed(self, message: Msg, answer: bytes = b"+ACK") -> None:
+        """As `answer`, for what the server may leave without a confirmation."""
         await self.client.publish(message.reply, answer)
         await self.client.flush()
-
-    async def answer_confirmed(self, message: Msg, answer: bytes) -> None:
-        """As `answer`, until the server has carried it out: it handles answers beside requests."""
-        await self.client.request(message.reply, answer, timeout=PATIENCE_SECONDS)
 
     async def info(self, consumer: str = "c", stream: str = "T") -> ConsumerInfo:
         return await self.js.consumer_info(stream, consumer)

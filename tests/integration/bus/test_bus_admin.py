@@ -89,7 +89,7 @@ async def test_what_is_put_back_reaches_the_consumer_once_with_its_own_event_id(
     for _ in range(2):  # asked twice for the same replay: the broker drops the second
         await desk.put_back(found.again("replay-1"))
     async with bus.consume(EffectMeasured, CONSUMER, handle):
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await arrived.wait()
     assert seen == [event.id]
     stored = await bus.jetstream.get_msg("DECISIONS", seq=1)

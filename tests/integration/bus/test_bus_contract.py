@@ -106,7 +106,7 @@ async def test_a_rejected_message_is_in_the_dead_letters_with_its_reason_and_bod
     async with given.process() as bus, bus.consume(NodeLivenessChanged, CONSUMER, seen):
         await bus.publish(event)
         letters = await until(given.letters)
-        assert bus.stats()[CONSUMER].rejected == 1
+    assert bus.stats()[CONSUMER].rejected == 1, "leaving waits for the batch in hand"
     assert len(letters) == 1
     assert letters[0].subject == f"sw.v1.dlq.{CONSUMER}"
     assert letters[0].body == encode(event).body

@@ -33,7 +33,7 @@ async def send(url: str, *commands: bytes) -> None:
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
     writer.write(b'CONNECT {"verbose":false,"headers":true}\r\n' + b"".join(commands) + b"PING\r\n")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (await reader.readline()).startswith((b"PONG", b"-ERR")):
             pass
     writer.close()

@@ -6,7 +6,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from jetstream_lab import ACK_WAIT_SECONDS, Lab, Pull, until
+from jetstream_lab import ACK_WAIT_SECONDS, PATIENCE_SECONDS, Lab, Pull, until
+from nats.aio.msg import Msg
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 
 from slackwater.bus.admin.stream_setup import consumer_configs, declare, stream_config
@@ -42,7 +43,7 @@ async def test_a_request_brings_all_that_waits_up_to_its_batch(lab: Lab) -> None
 async def test_an_idle_request_sends_heartbeats_and_times_out(lab: Lab) -> None:
     await lab.stream()
     await lab.consumer()
-    pull = await lab.fetch(expires=0.7, idle_heartbeat=int(0.2e9))
+    pull = await lab.fetch(expires=3.0, idle_heartbeat=int(0.2e9))
     assert (pull.brought, pull.status) == ([], TIMED_OUT)
     assert pull.heartbeats > 0
 
@@ -68,14 +69,14 @@ async def test_a_request_of_a_client_that_no_longer_listens_takes_nothing(lab: L
 
 
 async def until_waiting(lab: Lab, count: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while (await lab.info()).num_waiting != count:
             await asyncio.sleep(0.02)
 
 
 async def test_what_is_not_acknowledged_is_delivered_again_also_to_another_client(lab: Lab) -> None:
     await lab.stream()
-    await lab.consumer()
+    await lab.consumer(ack_wait=ACK_WAIT_SECONDS)
     await lab.publish("t.a")
     await lab.publish("t.b")
     async with lab.another_client() as other:
@@ -91,12 +92,12 @@ async def test_what_is_not_acknowledged_is_delivered_again_also_to_another_clien
 
 async def test_a_late_acknowledgement_counts_also_after_the_redelivery(lab: Lab) -> None:
     await lab.stream()
-    await lab.consumer()
+    await lab.consumer(ack_wait=ACK_WAIT_SECONDS)
     await lab.publish("t.a")
     (first,) = (await lab.fetch()).messages
     again = await lab.fetch(batch=1)
     assert again.brought == [(1, 2)]
-    await lab.answer_confirmed(first, b"+ACK")
+    await lab.answer(first)
     info = await lab.info()
     assert (info.num_ack_pending, info.ack_floor.stream_seq) == (0, 1)
     assert (await lab.fetch(expires=2 * ACK_WAIT_SECONDS)).brought == []
@@ -114,7 +115,7 @@ async def test_an_acknowledgement_of_a_removed_stream_counts_for_its_successor(l
     await lab.publish("t.new")
     assert (await lab.fetch()).messages[0].subject == "t.new"
     assert (await lab.info()).num_ack_pending == 1
-    await lab.answer_confirmed(old, b"+ACK")
+    await lab.answer(old)
     assert (await lab.info()).num_ack_pending == 0
 
 
@@ -127,60 +128,78 @@ async def test_an_acknowledgement_of_what_was_not_delivered_yet_has_no_effect(la
     tokens = first.reply.split(".")
     tokens[5], tokens[6] = "2", "2"
     first.reply = ".".join(tokens)
-    await lab.answer(first)
+    await lab.answer_unconfirmed(first)
     assert (await lab.fetch(batch=1)).brought == [(2, 1)]
 
 
 async def test_refused_without_delay_it_is_delivered_again_at_once_and_before_new_ones(lab: Lab) -> None:
     await lab.stream()
-    await lab.consumer(ack_wait=30)
+    await lab.consumer()
     await lab.publish("t.a")
     await lab.publish("t.b")
     (first,) = (await lab.fetch(batch=1)).messages
-    await lab.answer_confirmed(first, b"-NAK")
+    await lab.answer(first, b"-NAK")
     assert (await lab.fetch()).brought == [(1, 2), (2, 1)]
 
 
 async def test_refused_with_a_delay_it_is_delivered_again_afterwards(lab: Lab) -> None:
     await lab.stream()
-    await lab.consumer(ack_wait=30)
+    await lab.consumer()
     await lab.publish("t.a")
-    (first,) = (await lab.fetch()).messages
-    await lab.answer_confirmed(first, b'-NAK {"delay": 1000000000}')
+    await lab.publish("t.b")
+    later, soon = (await lab.fetch()).messages
+    await lab.answer(later, b'-NAK {"delay": 3600000000000}')
+    await lab.answer(soon, b'-NAK {"delay": 200000000}')
+    assert (await lab.fetch(batch=1)).brought == [(2, 2)]
     assert (await lab.fetch(expires=SHORT_SECONDS)).brought == []
-    assert (await lab.fetch(batch=1)).brought == [(1, 2)]
 
 
 async def test_a_refusal_by_an_earlier_holder_takes_the_message_from_the_present_one(lab: Lab) -> None:
     await lab.stream()
-    await lab.consumer(ack_wait=30)
+    await lab.consumer()
     await lab.publish("t.a")
     (first,) = (await lab.fetch()).messages
-    await lab.answer_confirmed(first, b"-NAK")
+    await lab.answer(first, b"-NAK")
     assert (await lab.fetch(batch=1)).brought == [(1, 2)]
-    await lab.answer_confirmed(first, b"-NAK")
+    await lab.answer(first, b"-NAK")
     assert (await lab.fetch(batch=1)).brought == [(1, 3)]
 
 
 async def test_a_message_in_progress_is_not_delivered_again(lab: Lab) -> None:
     await lab.stream()
-    await lab.consumer()
+    await lab.consumer(ack_wait=ACK_WAIT_SECONDS)
     await lab.publish("t.a")
-    (first,) = (await lab.fetch()).messages
+    (message,) = (await lab.fetch()).messages
     waiting = await lab.pull(batch=1)
-    for _ in range(5):
-        await asyncio.sleep(ACK_WAIT_SECONDS / 4)
-        await lab.answer(first, b"+WPI")
+    while not await stays_in_progress(lab, message):
+        message, waiting = await redelivered(waiting), await lab.pull(batch=1)
     assert waiting.brought == []
-    await until(lambda: waiting.brought == [(1, 2)])
+    await until(lambda: waiting.brought == [(1, message.metadata.num_delivered + 1)])
+
+
+async def redelivered(pull: Pull) -> Msg:
+    await until(lambda: len(pull.messages) == 1)
+    return pull.messages[0]
+
+
+async def stays_in_progress(lab: Lab, message: Msg) -> bool:
+    """Extends the time for an answer to more than ACK_WAIT_SECONDS. False: this machine paused for as long itself, so
+    that the server may have been told too late."""
+    clock, pauses = asyncio.get_running_loop().time, list[float]()
+    for _ in range(5):
+        before = clock()
+        await asyncio.sleep(ACK_WAIT_SECONDS / 4)
+        await lab.answer(message, b"+WPI")
+        pauses.append(clock() - before)
+    return max(pauses) < ACK_WAIT_SECONDS
 
 
 async def test_a_terminated_message_is_not_delivered_again(lab: Lab) -> None:
     await lab.stream()
-    await lab.consumer()
+    await lab.consumer(ack_wait=ACK_WAIT_SECONDS)
     await lab.publish("t.a")
     (first,) = (await lab.fetch()).messages
-    await lab.answer_confirmed(first, b"+TERM")
+    await lab.answer(first, b"+TERM")
     assert (await lab.fetch(expires=2 * ACK_WAIT_SECONDS)).brought == []
     assert (await lab.info()).num_ack_pending == 0
 
@@ -192,8 +211,10 @@ async def test_an_unacknowledged_message_that_the_stream_removes_is_settled(lab:
     await lab.fetch()
     await lab.publish("t.a")
     await lab.publish("t.a")
-    info = await lab.info()
-    assert (info.num_ack_pending, info.num_pending, info.ack_floor.stream_seq) == (0, 1, 1)
+    async with asyncio.timeout(PATIENCE_SECONDS):  # the consumer learns of a removal after the publisher
+        while (info := await lab.info()).num_ack_pending:
+            await asyncio.sleep(0.02)
+    assert (info.num_pending, info.ack_floor.stream_seq) == (1, 1)
     assert (await lab.fetch()).brought == [(3, 1)]
 
 
@@ -202,19 +223,20 @@ async def test_with_too_many_unacknowledged_only_redeliveries_pass(lab: Lab) -> 
     await lab.consumer(max_ack_pending=2)
     for _ in range(4):
         await lab.publish("t.a")
-    first = await lab.fetch(expires=ACK_WAIT_SECONDS / 4)
+    first = await lab.fetch(expires=SHORT_SECONDS)
     assert (first.brought, first.status) == ([(1, 1), (2, 1)], TIMED_OUT)
+    for message in first.messages:
+        await lab.answer(message, b"-NAK")
     again = await lab.fetch(batch=2)
     assert again.brought == [(1, 2), (2, 2)]
-    waiting = await lab.pull(batch=1, expires=30)
+    waiting = await lab.pull(batch=1, expires=PATIENCE_SECONDS)
     await lab.answer(again.messages[0])
-    await until(lambda: len(waiting.messages) == 1)
-    assert waiting.brought[0] in ((3, 1), (2, 3))
+    await until(lambda: waiting.brought == [(3, 1)])
 
 
 async def test_the_deliveries_of_a_message_are_not_limited(lab: Lab) -> None:
     await lab.stream()
-    await lab.consumer(ack_wait=30)
+    await lab.consumer()
     await lab.publish("t.a")
     for count in range(1, 12):
         (message,) = (await lab.fetch(batch=1)).messages
@@ -235,7 +257,7 @@ async def test_a_waiting_request_learns_that_its_consumer_was_deleted(lab: Lab, 
     await until(lambda: pull.status is not None)
     assert pull.status == DELETED
     later = await lab.fetch()
-    assert str(later.status).startswith("503")
+    assert later.had_no_responder
 
 
 async def test_a_consumer_is_declared_again_unchanged_or_updated(lab: Lab) -> None:
@@ -243,7 +265,7 @@ async def test_a_consumer_is_declared_again_unchanged_or_updated(lab: Lab) -> No
     await lab.consumer()
     await lab.publish("t.a")
     (message,) = (await lab.fetch()).messages
-    await lab.answer_confirmed(message, b"+ACK")
+    await lab.answer(message)
     same = await lab.consumer()
     assert (same.ack_floor.stream_seq, same.num_pending) == (1, 0)
     assert (await lab.consumer(ack_wait=5)).config.ack_wait == 5
@@ -322,7 +344,7 @@ async def test_a_reader_that_asks_no_more_is_forgotten(lab: Lab) -> None:
     await lab.stream()
     config = ConsumerConfig(ack_policy=AckPolicy.NONE, mem_storage=True, inactive_threshold=0.2)
     name = (await lab.js.add_consumer("T", config)).name
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while name in {info.name for info in await lab.js.consumers_info("T")}:
             await asyncio.sleep(0.05)
     assert await lab.refusal(lab.info(name)) == NO_SUCH
@@ -331,9 +353,11 @@ async def test_a_reader_that_asks_no_more_is_forgotten(lab: Lab) -> None:
 async def test_an_open_request_keeps_its_reader(lab: Lab) -> None:
     await lab.stream()
     config = ConsumerConfig(ack_policy=AckPolicy.NONE, mem_storage=True, inactive_threshold=0.2)
-    name = (await lab.js.add_consumer("T", config)).name
-    pull: Pull = await lab.pull(name, expires=20)
-    await asyncio.sleep(0.8)
+    pull: Pull | None = None
+    while pull is None or pull.had_no_responder:  # the reader was forgotten before the request came
+        name = (await lab.js.add_consumer("T", config)).name
+        pull = await lab.pull(name)
+        await asyncio.sleep(0.8)
     await lab.publish("t.a")
     await until(lambda: pull.brought == [(1, 1)])
 

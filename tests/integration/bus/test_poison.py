@@ -154,6 +154,7 @@ async def test_one_node_does_not_fill_the_dead_letters_and_its_messages_are_sett
         consumer = "ingestion-usage-reported"
         async with bus.consume(UsageReported, consumer, seen):
             await until(lambda: _true(bus.stats()[consumer].undecodable == 43))
+        # Leaving has waited for the batch in hand.
         assert bus.stats()[consumer].letters_dropped == 20
     nodes = [letter.headers["sw-node"] for letter in await given.letters()]
     assert nodes.count("bad") == 20

@@ -21,10 +21,10 @@ NODES = [f"node-{number}" for number in range(8)]
 BATCH = 16
 
 
-def hasty() -> Topology:
-    """Half a second behind is too far for it, and no pause between batches."""
+def hasty(jump_seconds: float = 0.5) -> Topology:
+    """So far behind is too far for it, and no pause between batches."""
     topology = load()
-    spec = topology.consumers[CONSUMER].model_copy(update={"jump_seconds": 0.5, "gather_seconds": 0})
+    spec = topology.consumers[CONSUMER].model_copy(update={"jump_seconds": jump_seconds, "gather_seconds": 0})
     return topology.model_copy(update={"consumers": {**topology.consumers, CONSUMER: spec}})
 
 
@@ -95,7 +95,7 @@ async def test_after_a_jump_it_is_declared_as_before_and_goes_on(nats_url: str, 
 
 
 async def test_a_reader_that_keeps_up_skips_nothing(nats_url: str, slow: Slow) -> None:
-    async with connect_bus(nats_url, name="test", topology=hasty(), declares=False) as bus:
+    async with connect_bus(nats_url, name="test", topology=hasty(600.0), declares=False) as bus:
         await purge_broker(bus)
         await bus.declare()
         async with bus.consume(UsageReported, CONSUMER, slow, batch=BATCH):

@@ -15,7 +15,7 @@ from slackwater.bus.read.ordered_reader import OrderedReader
 from slackwater.bus.read.stream_reader import GapCause, Item, StreamEvent, StreamGap
 from slackwater.events.intent_observed import IntentObserved
 
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 60.0
 
 
 async def read_up_to(following: Any, last: int, found: list[Item]) -> list[Item]:

@@ -51,7 +51,7 @@ class World:
         app = build_app(service.routers(), _never_asked, HttpSettings(host="127.0.0.1", port=0))
         running = [asyncio.create_task(service.run(ready.set)), asyncio.create_task(server.run(app, listening.set))]
         try:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await ready.wait()
                 await listening.wait()
             async with httpx2.AsyncClient(base_url=server.url, trust_env=False) as client:
@@ -89,7 +89,7 @@ async def answer(client: httpx2.AsyncClient, path: str, **params: Any) -> Any:
 
 async def counts(client: httpx2.AsyncClient, holds: Callable[[Any], bool]) -> Any:
     """What the read model holds, as soon as it holds this."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while not holds(found := await answer(client, "/v1/counts")):
             await asyncio.sleep(0.02)
     return found
@@ -233,7 +233,7 @@ async def state_after(client: httpx2.AsyncClient, events: Sequence[Event[Any]]) 
     """The same, once the last offer has come and nothing more does: counts tell nothing of what is only shown."""
     newest = max(event.data.generation for event in events if event.data.TYPE == "resources.offered")
     before: dict[str, Any] = {}
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         while (found := await state(client)) != before or (found["node"]["offer"] or {}).get("generation", 0) < newest:
             before = found
             await asyncio.sleep(0.3)
@@ -253,7 +253,7 @@ async def test_the_stream_sends_the_requested_events_only(world: World) -> None:
     events = episode(FLEET[:2])
     async with world.console() as (client, _):
         query = {"types": "decision.recorded,effect.measured", "node": "edge-7"}
-        async with client.stream("GET", "/v1/stream", params=query, timeout=20) as stream:
+        async with client.stream("GET", "/v1/stream", params=query, timeout=60) as stream:
             lines = stream.aiter_lines()
             assert (await anext(lines)).startswith("retry:")
             await world.publish(events)
@@ -278,7 +278,7 @@ async def heard(client: httpx2.AsyncClient, count: int, place: str | None = None
     found: list[tuple[str, str]] = []
     headers = {"Last-Event-ID": place} if place else {"Last-Event-ID": "DECISIONS:0"}
     query = {"types": "decision.*,effect.*,intent.observed"}
-    async with client.stream("GET", "/v1/stream", params=query, headers=headers, timeout=20) as stream:
+    async with client.stream("GET", "/v1/stream", params=query, headers=headers, timeout=60) as stream:
         assert stream.status_code == 200
         at = ""
         async for line in stream.aiter_lines():
@@ -305,7 +305,7 @@ async def test_a_stream_ends_with_a_word_when_the_console_stops(world: World) ->
     async with AsyncExitStack() as stack:
         async with world.console() as (client, _):
             mine = await stack.enter_async_context(httpx2.AsyncClient(base_url=client.base_url, trust_env=False))
-            stream = await stack.enter_async_context(mine.stream("GET", "/v1/stream", timeout=20))
+            stream = await stack.enter_async_context(mine.stream("GET", "/v1/stream", timeout=60))
             lines = stream.aiter_lines()
             assert (await anext(lines)).startswith("retry:")
             rest = asyncio.create_task(_all(lines))
@@ -343,7 +343,7 @@ async def test_a_listed_event_is_stored_once_with_its_trace(world: World) -> Non
     await world.publish([event])
 
     async def listed(client: httpx2.AsyncClient) -> list[Any]:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not (found := (await answer(client, "/v1/events", types="state.*"))["items"]):
                 await asyncio.sleep(0.02)
         return list(found)
@@ -355,7 +355,7 @@ async def test_a_listed_event_is_stored_once_with_its_trace(world: World) -> Non
     assert await world.bus.jetstream.delete_consumer("DECISIONS", "console-state-quarantined")
     await world.bus.declare()
     async with world.console() as (client, _):
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while await world.bus.settled_up_to("console-state-quarantined") == 0:
                 await asyncio.sleep(0.02)
         assert await listed(client) == [first]

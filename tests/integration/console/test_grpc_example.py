@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio
+import pytest
 import pytest_asyncio
 
 from slackwater.bus.connect.nats_bus import NatsBus
@@ -25,7 +26,7 @@ from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.testing.reports import described
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 ROOT = Path(__file__).parents[3]
 NODES = [f"node-{number}" for number in range(8)]
 
@@ -112,6 +113,7 @@ async def offer(bus: NatsBus, generation: int) -> None:
         await bus.publish(event_of(data, source="tests", time=now))
 
 
+@pytest.mark.timeout(400)  # three consoles start, each at the lowest priority of all services
 async def test_the_example_misses_nothing_when_the_server_is_killed_and_when_it_is_stopped(
     console: Mapping[str, str], bus: NatsBus
 ) -> None:

@@ -52,7 +52,7 @@ def test_a_lowered_quota_is_seen_and_so_is_its_return(pod: tuple[Kernel, Path]) 
     with QuotaWatch(kernel) as watch:
         assert watch.originals == {"probe": None}
         file.write_text("50000 100000" if pure_v2 else "50000")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while watch.all_original() and time.monotonic() < deadline:
             time.sleep(0.01)
         assert watch.now() == {"probe": 500}
@@ -71,7 +71,7 @@ def test_cpu_and_remains_are_read(pod: tuple[Kernel, Path]) -> None:
     try:
         for file in procs:
             file.write_text(str(process.pid))
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while kernel.read().batch_cpu - before.batch_cpu < 0.19 and time.monotonic() < deadline:
             time.sleep(0.05)
         assert kernel.read().batch_cpu - before.batch_cpu >= 0.19

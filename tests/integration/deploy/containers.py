@@ -209,7 +209,7 @@ class Network:
                 with Path(f"/proc/{self.holder}/ns/net").open() as namespace:
                     if CDLL(None, use_errno=True).setns(namespace.fileno(), NEWNET):
                         raise OSError(get_errno(), "setns")
-                found.append(socket.create_connection((address, port), timeout=10))
+                found.append(socket.create_connection((address, port), timeout=60))
             except OSError as error:
                 found.append(error)
 

@@ -34,7 +34,7 @@ def broker(secrets: Path, address: str) -> dict[str, Attempt]:
 
     async def connect(scheme: str = "tls", **options: Any) -> nats.NATS:
         return await nats.connect(
-            f"{scheme}://{address}:4222", allow_reconnect=False, connect_timeout=2, error_cb=quiet, **options
+            f"{scheme}://{address}:4222", allow_reconnect=False, connect_timeout=30, error_cb=quiet, **options
         )
 
     async def hears(subject: str) -> None:
@@ -64,7 +64,7 @@ def database(secrets: Path, address: str) -> dict[str, Attempt]:
 
     async def ask(query: str, **login: str) -> None:
         given = {"user": console.username, "password": console.password, "database": "slackwater"} | login
-        connection = await asyncpg.connect(host=address, port=5432, timeout=5, **given)
+        connection = await asyncpg.connect(host=address, port=5432, timeout=30, **given)
         try:
             await connection.execute(query)
         finally:

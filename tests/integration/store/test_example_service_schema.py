@@ -34,7 +34,7 @@ async def test_the_example_is_migrated_and_runs(
     ready = asyncio.Event()
     running = asyncio.create_task(service.run(ready.set))
     try:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await ready.wait()
         await bus.publish(described("a"))
         await bus.idle()

@@ -20,13 +20,15 @@ from slackwater.store import server_watch
 from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.store.provision import prepare_database
 
+IMPATIENT_SECONDS = 1.0
+"""Of the watch: what a server on a busy machine needs for an answer must be less."""
 _USES = 9
 """More than the pool has sessions: the last ones wait for one."""
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_watch, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(server_watch, "PATIENCE_SECONDS", IMPATIENT_SECONDS)
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ async def test_every_use_of_a_frozen_server_is_refused_and_works_again_after_it(
     tmp_path: Path, database: PostgresDatabase
 ) -> None:
     assert await asyncio.gather(*(count(database) for _ in range(_USES))) == [0] * _USES
-    async with asyncio.timeout(30):  # without the watch, those with an open session wait without end
+    async with asyncio.timeout(60):  # without the watch, those with an open session wait without end
         with frozen(tmp_path / "state"):
             answers = await asyncio.gather(*(count(database) for _ in range(_USES)), return_exceptions=True)
             assert [type(answer) for answer in answers] == [Unavailable] * _USES
@@ -97,7 +99,7 @@ async def test_a_unit_of_work_open_when_the_server_freezes_ends_and_commits_noth
             await unit.connection.execute(text("INSERT INTO facts VALUES ('b', 2)"))
 
     begun, go_on = asyncio.Event(), asyncio.Event()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         writing = asyncio.create_task(write(begun, go_on))
         await begun.wait()
         with frozen(tmp_path / "state"):
@@ -110,4 +112,4 @@ async def test_a_unit_of_work_open_when_the_server_freezes_ends_and_commits_noth
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_slow_statement_of_a_server_that_answers_is_left_alone(database: PostgresDatabase) -> None:
-    assert await count(database, seconds=0.6) == 0
+    assert await count(database, seconds=2.5 * IMPATIENT_SECONDS) == 0

@@ -28,7 +28,7 @@ from slackwater.testing.reports import described
 from slackwater.v1 import colocation_service_pb2 as api
 from slackwater.v1 import colocation_service_pb2_grpc as stubs
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 Message = api.WatchOffersResponse
 
 

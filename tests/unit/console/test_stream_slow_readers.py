@@ -22,7 +22,7 @@ from slackwater.testing.clock import EPOCH
 
 __all__ = ["world"]
 
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 
 
 class Client:

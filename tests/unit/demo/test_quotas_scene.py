@@ -144,6 +144,6 @@ def test_a_job_that_has_to_end_keeps_its_steps_and_ends_by_the_signal(tmp_path: 
             assert job.poll() is None
             time.sleep(0.02)
         job.terminate()
-        assert job.wait(20) == -signal.SIGTERM
+        assert job.wait(60) == -signal.SIGTERM
     assert 128 + signal.SIGTERM == TERMINATED
     assert json.loads(checkpoint.read_text())["steps"] >= 1

@@ -141,6 +141,7 @@ def _plain(value: Any) -> Any:
         ("AvoidanceAction", {"throttle": {"minCpu": "5 cores"}}),
         ("ColocationStrategy", {"cpuCalculatePolicy": "guess"}),
         ("ColocationStrategy", {"resourceDiffThreshold": 0}),
+        ("ElasticQuota", {"min": {"gold": "85%"}}),
         ("NodeQOS", {"rules": [{"name": "a"}]}),
         (
             "PodQOS",

@@ -250,7 +250,7 @@ async def test_head_is_answered_like_get_without_a_body(path: str) -> None:
 
 
 async def test_head_of_a_stream_ends() -> None:
-    async with asyncio.timeout(5), client_of(app_of()) as client:
+    async with asyncio.timeout(60), client_of(app_of()) as client:
         head = await client.head("/stream")
     assert (head.status_code, head.content) == (200, b"")
     assert head.headers["content-type"].startswith("text/event-stream")

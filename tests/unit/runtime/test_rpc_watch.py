@@ -145,7 +145,7 @@ async def test_a_refused_call_counts_and_leaves_no_span(tmp_path: Path, exporter
         metadata = grpc.aio.Metadata(("traceparent", new_traceparent()))
         call = stubs.ColocationServiceStub(channel).GetNode(api.GetNodeRequest(), metadata=metadata)
         assert (await code_of(call))[0] is grpc.StatusCode.UNAUTHENTICATED
-    assert watched.calls() == {(GET, "UNAUTHENTICATED"): 1.0}
+        await until(lambda: watched.calls() == {(GET, "UNAUTHENTICATED"): 1.0})  # a call ends after its answer
     assert exporter.get_finished_spans() == (), "unauthenticated calls must not fill the collector"
 
 
@@ -165,7 +165,7 @@ async def test_a_call_is_a_step_of_its_callers_trace(
         service, metadata = stubs.ColocationServiceStub(channel), grpc.aio.Metadata(("traceparent", parent))
         await code_of(service.GetNode(api.GetNodeRequest(), metadata=metadata))
         await code_of(service.WatchOffers(api.WatchOffersRequest(), metadata=metadata))
-    await until(lambda: len(exporter.get_finished_spans()) > 1)  # a step ends after its caller has the answer
+        await until(lambda: len(exporter.get_finished_spans()) > 1)  # a step ends after its caller has the answer
     spans = exporter.get_finished_spans()
     assert [one.name for one in spans] == [GET, WATCH]
     for one, within in zip(spans, seen, strict=True):
@@ -187,10 +187,12 @@ async def test_a_call_is_a_step_of_its_callers_trace(
     ids=["none", "short", "senseless", "unsampled"],
 )
 async def test_a_call_without_a_sampled_trace_starts_none(exporter: InMemorySpanExporter, shown: str | None) -> None:
-    async with Watched().running() as channel:
+    watched = Watched()
+    async with watched.running() as channel:
         metadata = grpc.aio.Metadata(*([("traceparent", shown)] if shown else []))
         call = stubs.ColocationServiceStub(channel).GetNode(api.GetNodeRequest(), metadata=metadata)
         assert (await code_of(call))[0] is grpc.StatusCode.OK
+        await until(lambda: watched.calls() == {(GET, "OK"): 1.0})
     assert exporter.get_finished_spans() == ()
 
 

@@ -18,6 +18,7 @@ from pydantic_core import core_schema
 from slackwater.model.errors import Misconfigured
 from slackwater.resources.cel import CelRule, is_of_type
 from slackwater.resources.crd.paths import ITEMS, Path
+from slackwater.waterline.policies.quantity import AMOUNT_TEXT, NUMBER, QUANTITY_TEXT
 
 Schema = dict[str, Any]
 ANYTHING: Final = "x-kubernetes-preserve-unknown-fields"
@@ -33,8 +34,6 @@ MOST_CHARACTERS: Final = 1024
 because it estimates their cost from the largest object that the schema allows."""
 
 KEYS: Final = "keys must have"
-NUMBER: Final = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
-QUANTITY: Final = rf"^\s*{NUMBER}(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|%)?\s*$"
 _KEPT: Final = (
     *("type", "description", "enum", "format", "pattern", "minLength", "maxLength", "minimum", "maximum"),
     *("minItems", "maxItems", "maxProperties", ANYTHING, RULES, LIST_TYPE, LIST_KEYS),
@@ -182,8 +181,9 @@ class _Converter:
             return {**shapes[0], **beside}
         types = {shape.get("type") for shape in shapes}
         if types <= _SCALARS and "string" in types:  # a quantity as written
-            rules = [_scalar_rule("a number or a quantity such as 4500m, 1Gi, 0.85 or 85%")]
-            return {ANYTHING: True, "pattern": QUANTITY, _ADMISSION: rules, **beside}
+            texts = "4500m or 1Gi" if beside.get("pattern") == AMOUNT_TEXT else "4500m, 1Gi, 0.85 or 85%"
+            rules = [_scalar_rule(f"a number or a quantity such as {texts}")]
+            return {ANYTHING: True, "pattern": QUANTITY_TEXT, _ADMISSION: rules, **beside}
         return {ANYTHING: True, **beside}  # the model declares what it may be, as a rule by admission
 
 

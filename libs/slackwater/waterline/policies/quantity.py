@@ -7,7 +7,7 @@ from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperatio
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from slackwater.waterline.registry.metric import Dimension
 
@@ -34,7 +34,12 @@ _FOREIGN: Final = {
 """Suffixes of another dimension, by dimension: 512m is half a byte rather than half a GiB, and 4Gi
 is no number of cores.
 """
-_NUMBER: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+NUMBER: Final = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
+_NUMBER: Final = re.compile(NUMBER)
+_UNITS: Final = "|".join(filter(None, _SUFFIXES))
+AMOUNT_TEXT: Final = rf"^\s*{NUMBER}({_UNITS})?\s*$"
+QUANTITY_TEXT: Final = rf"^\s*{NUMBER}({_UNITS}|%)?\s*$"
+"""Patterns of texts, for schemas: an amount of a resource, and what may be a ratio as well."""
 _EXACTLY: Final = Context(prec=28, traps=[Inexact, InvalidOperation])
 """Arithmetic of decisions; anything that would be rounded is refused instead."""
 _LARGEST: Final = Decimal("1e21")
@@ -121,3 +126,5 @@ def text_of(written: str | float) -> str:
 
 Written = Annotated[str | int | float, BeforeValidator(_as_written)]
 """A quantity as written, number or text; its dimension is that of its metric."""
+Amount = Annotated[Written, Field(json_schema_extra={"pattern": AMOUNT_TEXT})]
+"""A quantity of a resource as Kubernetes has it: `85%` is none."""

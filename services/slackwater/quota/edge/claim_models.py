@@ -12,11 +12,11 @@ from slackwater.fairshare.documents import ResourceName, amounts_of
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import Tier
 from slackwater.quota.usecases.tree_view import ClaimStanding
-from slackwater.waterline.policies.quantity import Written
+from slackwater.waterline.policies.quantity import Amount
 
 LONGEST_GRACE_SECONDS = 86_400.0
 ClaimId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$", max_length=128)]
-Requested = Annotated[dict[ResourceName, Written], Field(min_length=1, max_length=64)]
+Requested = Annotated[dict[ResourceName, Amount], Field(min_length=1, max_length=64)]
 
 
 class WantedClaim(BaseModel):
@@ -29,7 +29,7 @@ class WantedClaim(BaseModel):
     request: Requested = Field(
         description="By resource; cpu and memory are those of the tier.", examples=[{"cpu": "2"}]
     )
-    partial_minimum: Annotated[dict[ResourceName, Written], Field(max_length=64)] | None = Field(
+    partial_minimum: Annotated[dict[ResourceName, Amount], Field(max_length=64)] | None = Field(
         None, description="If set, less than the request may be admitted, but no less than this."
     )
     priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] = Field(0, description="Within the queue of the quota.")
