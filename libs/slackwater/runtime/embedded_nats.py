@@ -134,7 +134,7 @@ class EmbeddedNats:
         if self.pid is not None:
             return self.url
         self._directory.mkdir(parents=True, exist_ok=True)
-        await asyncio.to_thread(self._end_leftover)
+        await asyncio.to_thread(self.stop_orphan)
         for stale in self._directory.glob("*.ports"):
             stale.unlink(missing_ok=True)
         self._write_config()
@@ -159,6 +159,23 @@ class EmbeddedNats:
         if self._process is not None:
             self._process.kill()
             await _gone(self._process, STOP_SECONDS)
+
+    def stop_orphan(self) -> None:
+        """Terminate a server that outlived its parent (without pdeathsig): two servers on one store
+        would corrupt it.
+        """
+        pid_file = self._directory / "nats-server.pid"
+        try:
+            pid = int(pid_file.read_text())
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            return
+        if str(self._config_file).encode() not in command:
+            return  # the number was given to another process since
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + STOP_SECONDS
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
 
     @property
     def _config_file(self) -> Path:
@@ -203,23 +220,6 @@ class EmbeddedNats:
         log = self.log_file.read_text(errors="replace")[-2000:] if self.log_file.exists() else "(no log)"
         seen = f"did not come up within {RECOVERY_SECONDS:.0f} s" if ended is None else f"ended with status {ended}"
         raise Unavailable(f"nats-server {seen}; end of {self.log_file}:\n{log}")
-
-    def _end_leftover(self) -> None:
-        """Terminate a server that outlived its parent (without pdeathsig): two servers on one store
-        would corrupt it.
-        """
-        pid_file = self._directory / "nats-server.pid"
-        try:
-            pid = int(pid_file.read_text())
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except (OSError, ValueError):
-            return
-        if str(self._config_file).encode() not in command:
-            return  # the number was given to another process since
-        os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + STOP_SECONDS
-        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
 
 
 def _port_in(file: Path) -> int | None:

@@ -150,6 +150,16 @@ class EmbeddedPostgres:
             _end(process)
         self._release()
 
+    def stop_orphan(self) -> None:
+        """Stop a server that a killed process left on the data directory. Raises Conflict while its owner lives."""
+        if not self._home.is_dir():
+            return
+        self._acquire()
+        try:
+            self._end_orphan()
+        finally:
+            self._release()
+
     def kill(self) -> None:
         """Send SIGKILL to the server and all its backends, for fault tests; `start` must
         recover.
@@ -171,7 +181,7 @@ class EmbeddedPostgres:
     # ------------------------------------------------------------------ starting
 
     def _start_owned(self) -> None:
-        self._stop_orphan()
+        self._end_orphan()
         binaries = installed_binaries()
         account = choose_account(self._home, binaries, self._data.stat().st_uid if self._data.exists() else None)
         if not (self._data / "PG_VERSION").exists():
@@ -181,7 +191,7 @@ class EmbeddedPostgres:
         for _ in range(_KILLED_STARTS):
             with contextlib.suppress(_KilledError):
                 return self._launch_on_free_port(account, binaries)
-            self._stop_orphan()
+            self._end_orphan()
         raise Unavailable(
             f"PostgreSQL on {self._data} was killed {_KILLED_STARTS} times while it started; nothing committed is "
             "lost, because recovery starts again each time: find what kills it (the kernel log names processes killed "
@@ -298,7 +308,7 @@ class EmbeddedPostgres:
             self._lock.close()
             self._lock = None
 
-    def _stop_orphan(self) -> None:
+    def _end_orphan(self) -> None:
         """Stop, then kill, a server that runs on the data directory: its owner is gone, because
         this process holds the lock.
         """

@@ -116,7 +116,7 @@ def command(
     overrides.setdefault("console", {}).update(demo_state_dir=demo_state_dir())
     if demo and chosen is DriverChoice.LINUX:
         overrides["agent"]["memory_bytes"] = DEMO_MEMORY_BYTES
-    status = asyncio.run(_up(StackOptions(http, overrides), steps, chosen, seconds, wanted))
+    status = asyncio.run(_up(StackOptions(http, overrides, fresh=demo), steps, chosen, seconds, wanted))
     if demo:
         status = _finish_demo() or status
     if status:
