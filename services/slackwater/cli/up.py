@@ -89,7 +89,8 @@ def command(
         ),
     ] = None,
     log_level: Annotated[
-        LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL", help="Minimum log level, to stderr.")
+        LogLevel,
+        typer.Option(envvar="SLACKWATER_LOG_LEVEL", help="Minimum log level, to stderr; with --demo to demo.log."),
     ] = LogLevel.WARNING,
 ) -> None:
     """Run everything on this machine: PostgreSQL, NATS, all services, the agent and the console.
@@ -100,13 +101,15 @@ def command(
     """
     from slackwater.cli.stack import StackOptions
     from slackwater.cli.steps import Steps
+    from slackwater.cli.up_log import demo_log, report_log
     from slackwater.runtime.settings import HttpSettings
     from slackwater.runtime.state import demo_state_dir
     from slackwater.telemetry.logs import configure
     from slackwater.telemetry.spans import configure_tracing
 
     wanted = choose_scene(demo, scene_name, scene)
-    configure("slackwater", level=log_level.value)
+    log = demo_log() if demo else None
+    configure("slackwater", level=log_level.value, stream=log)
     configure_tracing("slackwater")
     steps = Steps()
     chosen = choose_driver(driver, nodes, steps)
@@ -119,6 +122,8 @@ def command(
     status = asyncio.run(_up(StackOptions(http, overrides, fresh=demo), steps, chosen, seconds, wanted))
     if demo:
         status = _finish_demo() or status
+    if log is not None:
+        report_log(log, steps)
     if status:
         raise typer.Exit(status)
 
@@ -167,6 +172,7 @@ async def _up(
     options: StackOptions, steps: Steps, driver: DriverChoice, seconds: int | None, scene: SceneChoice | None
 ) -> int:
     from slackwater.cli.stack import running_stack
+    from slackwater.cli.up_log import report_restored
     from slackwater.runtime.signals import cancelled_by_signal
     from slackwater.runtime.state import StateDir, default_state_dir, demo_state_dir
 
@@ -176,6 +182,8 @@ async def _up(
         async with running_stack(state, options, steps) as endpoint:
             _greet(endpoint, steps)
             status = await _work(endpoint, state, driver, seconds, scene)
+    if scene is None and driver is DriverChoice.LINUX:
+        report_restored(state.path, steps)
     return status
 
 
@@ -198,6 +206,7 @@ async def _work(
         status = await director(endpoint, state.path, seconds, driver.value, scene.value)
         if seconds is not None:
             return status
+        sys.stderr.write(f"the demo is over; everything stays up: {endpoint.http_url}\n")
     elif seconds is not None:
         await asyncio.sleep(seconds)
         return exits.OK
