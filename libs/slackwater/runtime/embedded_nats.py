@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.runtime.embedded_postgres import INSTALL_EMBEDDED
 from slackwater.runtime.loopback import is_loopback
 
 RECOVERY_SECONDS = 300.0
@@ -71,8 +72,7 @@ def find_nats_server() -> Path:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate.resolve()
     raise Misconfigured(
-        f"no nats-server: looked for {', '.join(map(str, candidates))}; install slackwater[embedded] "
-        "or name a running server with --nats-url",
+        f"no nats-server: looked for {', '.join(map(str, candidates))}; {INSTALL_EMBEDDED}, or name a running server",
         code="nats_server_missing",
     )
 

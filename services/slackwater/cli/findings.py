@@ -186,7 +186,8 @@ def _servers(seen: MachineSnapshot) -> Sequence[Finding]:
         else:
             why = seen.servers_trouble.get(name, "not found")
             advice = (
-                "install slackwater[embedded] (in a checkout: make run), or use `slackwater run` with shared servers"
+                "pip install 'slackwater[embedded]' (in a checkout: make run),"
+                " or use `slackwater run` with shared servers"
             )
             findings.append(Finding(name, Level.FAIL, why, advice))
     return findings

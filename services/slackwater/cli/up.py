@@ -108,6 +108,7 @@ def command(
     from slackwater.telemetry.spans import configure_tracing
 
     wanted = choose_scene(demo, scene_name, scene)
+    require_servers()
     log = demo_log() if demo else None
     configure("slackwater", level=log_level.value, stream=log)
     configure_tracing("slackwater")
@@ -142,6 +143,22 @@ def choose_scene(demo: bool, *named: SceneChoice | None) -> SceneChoice | None:
     if not demo:
         return None
     return next(iter(scenes), SceneChoice.ALL)
+
+
+def require_servers() -> None:
+    """Raises Misconfigured, with the command that installs them, where PostgreSQL or NATS are missing."""
+    from slackwater.model.errors import Misconfigured
+    from slackwater.runtime.embedded_nats import find_nats_server
+    from slackwater.runtime.embedded_postgres import INSTALL_EMBEDDED, installed_binaries
+
+    try:
+        find_nats_server()
+        installed_binaries()
+    except Misconfigured as error:
+        raise Misconfigured(
+            f"`slackwater up` runs PostgreSQL and NATS of its own, which are not installed here: {INSTALL_EMBEDDED}; "
+            "with servers that run already, use `slackwater run SERVICE`"
+        ) from error
 
 
 def _finish_demo() -> int:

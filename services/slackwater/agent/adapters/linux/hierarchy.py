@@ -87,6 +87,11 @@ class Hierarchy:
                 "mount cgroup v2 (or the v1 cpu controller) on /sys/fs/cgroup to enable managed workloads"
             )
         for tree in self.trees():
+            if _is_read_only(tree):
+                return (
+                    f"{tree} is mounted read-only, as in most containers; mount it writable "
+                    "(docker run --privileged --cgroupns=private), to enable managed workloads"
+                )
             if not os.access(tree, os.W_OK | os.X_OK):
                 return (
                     f"{tree} is not writable for uid {os.geteuid()}; run as root, "
@@ -99,6 +104,13 @@ class Hierarchy:
         reason = self.why_unwritable()
         if reason is not None:
             raise Misconfigured(reason, code="cgroups_not_writable")
+
+
+def _is_read_only(tree: Path) -> bool:
+    try:
+        return bool(os.statvfs(tree).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def _unescaped(text: str) -> str:
