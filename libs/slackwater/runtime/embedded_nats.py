@@ -183,15 +183,15 @@ class EmbeddedNats:
 
     def _write_config(self) -> None:
         text = CONFIG.format(
-            host=json.dumps(self._host),
+            host=_quoted(self._host),
             port=self._port or -1,
-            directory=json.dumps(str(self._directory)),
-            log=json.dumps(str(self.log_file)),
-            store=json.dumps(str(self._directory / "store")),
+            directory=_quoted(self._directory),
+            log=_quoted(self.log_file),
+            store=_quoted(self._directory / "store"),
         )
         if self._include is not None:
-            text += f"include {json.dumps(os.path.relpath(self._include, self._directory))}\n"
-        self._config_file.write_text(text)
+            text += f"include {_quoted(os.path.relpath(self._include, self._directory))}\n"
+        self._config_file.write_text(text, encoding="utf-8")
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         command = [str(find_nats_server()), "-c", str(self._config_file)]
@@ -220,6 +220,11 @@ class EmbeddedNats:
         log = self.log_file.read_text(errors="replace")[-2000:] if self.log_file.exists() else "(no log)"
         seen = f"did not come up within {RECOVERY_SECONDS:.0f} s" if ended is None else f"ended with status {ended}"
         raise Unavailable(f"nats-server {seen}; end of {self.log_file}:\n{log}")
+
+
+def _quoted(text: str | Path) -> str:
+    """Returns a string of the server's configuration, which is UTF-8 and knows no escapes by number."""
+    return json.dumps(str(text), ensure_ascii=False)
 
 
 def _port_in(file: Path) -> int | None:
