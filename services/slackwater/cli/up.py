@@ -197,18 +197,18 @@ async def _up(
     status = exits.OK if seconds is None else exits.INTERRUPTED
     with cancelled_by_signal():
         async with running_stack(state, options, steps) as endpoint:
-            _greet(endpoint, steps)
+            _greet(endpoint, steps, names_rpc=scene is None)
             status = await _work(endpoint, state, driver, seconds, scene)
     if scene is None and driver is DriverChoice.LINUX:
         report_restored(state.path, steps)
     return status
 
 
-def _greet(endpoint: Endpoint, steps: Steps) -> None:
+def _greet(endpoint: Endpoint, steps: Steps, names_rpc: bool) -> None:
     steps.write_line(f"up in {steps.total_seconds():.1f} s")
     query = f"/?token={endpoint.token}" if endpoint.token else ""
     print(f"console {endpoint.http_url}{query}", flush=True)
-    if endpoint.rpc_address:
+    if names_rpc and endpoint.rpc_address:
         print(f"grpc {endpoint.rpc_address}", flush=True)
 
 

@@ -75,6 +75,7 @@ def until(look: Callable[[], Any]) -> Any:
     return seen
 
 
+@pytest.mark.timeout(900)
 def test_a_run_knows_nothing_of_one_that_was_killed(start: Callable[[int], Demo]) -> None:
     first = start(4)
     until(lambda: len(first.items("/v1/nodes")) == 4)

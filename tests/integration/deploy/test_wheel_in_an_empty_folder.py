@@ -48,6 +48,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
             os.kill(int(lock.read_text()), signal.SIGKILL)
 
 
+@pytest.mark.timeout(1800)  # pip alone takes minutes on a busy machine
 def test_up_starts_in_an_empty_folder_and_stops_in_order(program: Path, home: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
