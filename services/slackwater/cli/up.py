@@ -178,7 +178,8 @@ def choose_driver(wanted: DriverChoice, nodes: int, steps: Steps) -> DriverChoic
         return wanted
     from slackwater.cli.composition import load
 
-    reason: str | None = load("slackwater.agent.adapters.linux.hierarchy:find_hierarchy")().why_unwritable()
+    hierarchy = load("slackwater.agent.adapters.linux.hierarchy:find_hierarchy")()
+    reason: str | None = hierarchy.why_unwritable() or hierarchy.why_not_entered()
     if reason is None:
         return DriverChoice.LINUX
     steps.write_line(f"simulated driver with {counted(nodes, 'node')}: {reason}")
