@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from annotated_types import Interval
 from msgspec import Meta
@@ -16,6 +16,10 @@ from slackwater.model.devices import DiskUse, LinkUse
 from slackwater.model.pods import Pod
 
 RefaultRate = Annotated[float, Interval(ge=0, le=MOST_BYTES_PER_SECOND), Meta(ge=0, le=MOST_BYTES_PER_SECOND)]
+
+Trigger = Literal["interval", "waterline", "shutdown", "leave"]
+"""The reason of a report: its interval is over, a waterline was crossed, the agent stops, its node leaves."""
+LEAVE_TRIGGER: Final = "leave"
 
 
 class UsageReported(Payload):
@@ -31,7 +35,8 @@ class UsageReported(Payload):
     the agent read back from the kernel, if they put prod first; else omitted. `intent_declared_at` is the `declared_at`
     of ensurance's document that the agent holds, by which ensurance learns that the broker lost a newer one; omitted
     without a document. `failed_pods` are pods that have ended with a failure and are still listed by the API server:
-    they use nothing, and are omitted if there are none.
+    they use nothing, and are omitted if there are none. After a report with the trigger `leave` the node counts as lost
+    at once, until a later report.
     """
 
     TYPE: ClassVar[str] = "usage.reported"
@@ -43,7 +48,7 @@ class UsageReported(Payload):
     sequence: Count
     sampled_at: Moment
     window_seconds: Seconds
-    trigger: Literal["interval", "waterline", "shutdown"] = "interval"
+    trigger: Trigger = "interval"
     dropped_reports: Count = 0
     node_usage: Usage
     system_usage: Usage | None = None

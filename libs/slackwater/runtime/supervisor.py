@@ -50,7 +50,7 @@ class RestartLimits:
     """Time in which services are stopped one after the other, the last started first; then all that
     remain together.
     """
-    final_stop_seconds: float = 2.5
+    final_stop_seconds: float = 8.0
     """Time after which remaining services are abandoned, beside what they need to drain."""
 
 

@@ -144,7 +144,7 @@ async def _tool(name: str, binaries: Path | None, connection: asyncpg.Connection
     if versions:
         return versions[min(versions)]
     raise Misconfigured(
-        f"no {name} of version {major} or newer: install the PostgreSQL client, or slackwater[embedded]"
+        f"no {name} of version {major} or newer: install the PostgreSQL client, or pip install 'slackwater[embedded]'"
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Literal, TextIO
 
+from slackwater.telemetry.log_limit import LineLimit
 from slackwater.telemetry.spans import CURRENT, span_id_of, trace_id_of
 
 
@@ -100,6 +101,7 @@ def configure(service: str, level: Level = "info", form: Form = "auto", stream: 
     )
     handler = logging.StreamHandler(target)
     handler.setFormatter(formatter)
+    handler.addFilter(LineLimit())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     logging.captureWarnings(True)
     for name in _CHATTY:

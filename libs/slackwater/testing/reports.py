@@ -11,7 +11,7 @@ from slackwater.bus.port import Received
 from slackwater.events.envelope import event_of
 from slackwater.events.measures import Distribution, HostAppUsage, PodUsage, Usage
 from slackwater.events.node_described import NodeDescribed
-from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_reported import Trigger, UsageReported
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -63,6 +63,7 @@ def report(
     cpu_milli: int = 1000,
     pods: Sequence[PodUsage] = (),
     window_seconds: float = 5.0,
+    trigger: Trigger = "interval",
     host_apps: Sequence[HostAppUsage] = (),
 ) -> UsageReported:
     return UsageReported(
@@ -71,6 +72,7 @@ def report(
         sequence=sequence,
         sampled_at=sampled_at,
         window_seconds=window_seconds,
+        trigger=trigger,
         node_usage=usage(cpu_milli),
         system_usage=usage(cpu_milli // 10),
         pods=tuple(pods),

@@ -150,7 +150,7 @@ class AgentService:
 
     async def _end(self, running: AgentLoop, actuator: Actuator, outgoing: Outgoing) -> None:
         """Give everything back first; only then publish, briefly, what still waits."""
-        running.publish_last_report()
+        running.publish_last_report(self.settings.leave_on_stop)
         self.restore_report = actuator.restore_all()
         self._running = self._outgoing = None
         if self.report_file is not None:

@@ -15,7 +15,7 @@ from slackwater.agent.adapters.kubepods.node_source import NodeSource
 from slackwater.agent.adapters.kubepods.pod_reader import PodReader
 from slackwater.agent.adapters.kubepods.pod_source import PodSource
 from slackwater.agent.adapters.kubepods.tree import KubeletTree
-from slackwater.agent.adapters.ledger_file import JsonLedger
+from slackwater.agent.adapters.ledger_file import LEDGER, JsonLedger
 from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.knob_files import MOUNTED_FILES, KernelFiles
@@ -57,7 +57,7 @@ def state_in(
     """The state of an agent in files of a folder. `boot_id` None: that of the running kernel."""
     return AgentState(
         LinesJournal(folder / "journal", disk, read_boot_id() if boot_id is None else boot_id),
-        JsonLedger(folder / "evictions.json", disk),
+        JsonLedger(folder / LEDGER, disk),
         JsonIntents(folder / "intents.json", disk),
         lock,
         folder / "restore-report.json",
@@ -87,7 +87,8 @@ def build_fleet(settings: AgentSettings, platform: Platform) -> FleetService:
             faults=faults_of(number, settings.faults),
             is_spare=is_spare(number, settings.faults),
         )
-        agents.append(build_agent(settings.model_copy(update={"node": node, "pool": "simulated"}), platform, machine))
+        own = {"node": node, "pool": "simulated", "leave_on_stop": True}
+        agents.append(build_agent(settings.model_copy(update=own), platform, machine))
     report_file = platform.state_dir / "agent" / "restore-report.json"
     return FleetService(agents, report_file, keep_report, settings.sample_seconds)
 

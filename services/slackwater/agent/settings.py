@@ -52,6 +52,10 @@ class AgentSettings(BaseSettings):
     """Driver kubernetes: how to reach the API server; not set: with the service account of the agent's own pod."""
     cgroup_root: str = ""
     """Driver kubernetes: the kubelet's --cgroup-root, like `/kubelet`; empty: the root of the trees."""
+    leave_on_stop: bool = False
+    """Whether the node leaves with its agent: after an orderly stop it counts as lost at once, and not only when it
+    has been silent for SLACKWATER_INGESTION_LOST_SECONDS. Off, so that an agent can be upgraded unnoticed; on for
+    machines that are taken away with their agent. Simulated machines always leave."""
     pod_uid: str | None = None
     """Driver kubernetes: the pod that the agent runs in, which planners then leave alone (the downward API's
     metadata.uid)."""

@@ -123,4 +123,4 @@ def _part(name: str) -> PartSubjects:
 
 
 def _quoted(path: Path) -> str:
-    return json.dumps(str(path.absolute()))
+    return json.dumps(str(path.absolute()), ensure_ascii=False)

@@ -72,6 +72,8 @@ class MachineSnapshot:
     psi_per_cgroup: bool
     cpu_idle: bool
     """Whether cgroups can be scheduled as idle."""
+    lowers_oom_scores: bool
+    """Whether this process may lower OOM scores."""
     cpus: int | None
     now: datetime
     clock_source: str | None
@@ -148,6 +150,16 @@ def _idle(seen: MachineSnapshot) -> Sequence[Finding]:
     return [Finding("idle batch", Level.OK, "batch and free can be scheduled as idle (cpu.idle)")]
 
 
+def _oom_scores(seen: MachineSnapshot) -> Sequence[Finding]:
+    if not seen.lowers_oom_scores:
+        advice = (
+            "give the process that starts prod CAP_SYS_RESOURCE (docker run --cap-add SYS_RESOURCE); until then its OOM"
+            " score stays at 0, and batch still goes first with a raised one"
+        )
+        return [Finding("oom scores", Level.WARN, "prod's OOM score cannot be lowered", advice)]
+    return [Finding("oom scores", Level.OK, "prod's OOM score can be lowered")]
+
+
 def _cpus(seen: MachineSnapshot) -> Sequence[Finding]:
     if not seen.cpus:
         return [Finding("cpus", Level.WARN, "unknown", "make /sys readable for this user")]
@@ -174,7 +186,8 @@ def _servers(seen: MachineSnapshot) -> Sequence[Finding]:
         else:
             why = seen.servers_trouble.get(name, "not found")
             advice = (
-                "install slackwater[embedded] (in a checkout: make run), or use `slackwater run` with shared servers"
+                "pip install 'slackwater[embedded]' (in a checkout: make run),"
+                " or use `slackwater run` with shared servers"
             )
             findings.append(Finding(name, Level.FAIL, why, advice))
     return findings
@@ -326,6 +339,6 @@ def _claims(count: int) -> str:
 
 
 _LOOKS: Sequence[Callable[[MachineSnapshot], Sequence[Finding]]] = (
-    *(_python, _kernel, _cgroups, _pressure, _idle, _cpus, _clock),
+    *(_python, _kernel, _cgroups, _pressure, _idle, _oom_scores, _cpus, _clock),
     *(_servers, _docker, _state, _instance, _shards, _blocked, _quarantined, _access, _leftovers, _journal),
 )

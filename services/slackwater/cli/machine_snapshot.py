@@ -32,6 +32,8 @@ from slackwater.runtime.state import Endpoint, StateDir
 ASK_SECONDS = 5.0
 _IDLE_SINCE = (5, 15)
 _PREFIX = "slackwater-"
+_SYS_RESOURCE = 24
+"""Number of CAP_SYS_RESOURCE (linux/capability.h)."""
 _CLOCK_SOURCE = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
 
 
@@ -49,6 +51,7 @@ def snapshot(state_dir: Path) -> MachineSnapshot:
         psi_global=_readable(Path("/proc/pressure/cpu")),
         psi_per_cgroup=_has_pressure(hierarchy),
         cpu_idle=has_idle(hierarchy),
+        lowers_oom_scores=_has_capability(_SYS_RESOURCE),
         cpus=_cpus(),
         now=datetime.now(UTC),
         clock_source=_text(_CLOCK_SOURCE),
@@ -235,6 +238,12 @@ def _has_pressure(hierarchy: Hierarchy) -> bool:
     """
     tree = hierarchy.unified
     return tree is not None and any(_readable(file) for file in (tree / "cpu.pressure", *tree.glob("*/cpu.pressure")))
+
+
+def _has_capability(number: int) -> bool:
+    """Whether the capability is in the effective set of this process (man 5 proc)."""
+    effective = re.search(r"^CapEff:\s*([0-9a-f]+)", _text(Path("/proc/self/status")) or "", re.MULTILINE)
+    return effective is not None and bool(int(effective[1], 16) >> number & 1)
 
 
 def has_idle(hierarchy: Hierarchy) -> bool:

@@ -75,7 +75,7 @@ class QuotaHold:
         except SlackwaterError as error:
             print_notice(f"claim {self.claim} is not released: {error.message}")
             return
-        if answer["reclaim"] is not None:
+        if answer["reclaim"] is not None and self._kill_at is None:  # else it was said with the deadline
             print_notice(f"claim {self.claim} of {self._quota} was reclaimed for {reclaimer(answer['reclaim'])}")
 
     def _demanded(self, now: datetime) -> float | None:
@@ -98,11 +98,16 @@ class QuotaHold:
         return None
 
     def _show(self, answer: Mapping[str, Any]) -> None:
-        line = claim_line(answer)
-        if line == self._shown:
+        """Print why the claim waits, and its end; nothing if it need not wait. Its place in the queue alone is news on
+        a terminal only."""
+        line, is_queued = claim_line(answer), answer["state"] == "queued"
+        if answer["state"] in HOLDING and not self._shown:
             return
-        self._shown = line
-        if sys.stderr.isatty() and answer["state"] == "queued":
+        shown = line if sys.stderr.isatty() else f"{answer['state']} {answer['message']}"
+        if shown == self._shown:
+            return
+        self._shown = shown
+        if sys.stderr.isatty() and is_queued:
             sys.stderr.write(f"\r\x1b[Kslackwater exec: {line}")
             sys.stderr.flush()
         else:

@@ -16,6 +16,7 @@ from fastapi import APIRouter
 
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.composition import PARTS, ServicePart
+from slackwater.cli.fresh_start import remove_history
 from slackwater.cli.service_host import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
 from slackwater.model.errors import Unavailable
@@ -44,11 +45,13 @@ ROOM_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class StackOptions:
-    """The options of the command line. `overrides` are settings by service name."""
+    """The options of the command line. `overrides` are settings by service name; `fresh` removes all that earlier
+    runs left in the state directory."""
 
     http: HttpSettings
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     parts: Sequence[ServicePart] = PARTS
+    fresh: bool = False
 
 
 class EmbeddedServers:
@@ -122,6 +125,8 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
     """
     async with AsyncExitStack() as stack:
         stack.enter_context(state.hold())
+        if options.fresh:
+            remove_history(state.path, steps.write_line)
         http = HttpServer(options.http)
         stack.callback(http.close)
         servers = EmbeddedServers(state.path)

@@ -1,4 +1,4 @@
-"""One line per step of a start, with its duration; on a terminal the line appears when the step begins."""
+"""The steps of a start: on a terminal the one that runs, and a line with its duration for each that takes long."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
+
+SLOW_SECONDS = 5.0
+"""A step that takes as long keeps its line: a reader then knows what the start waited for."""
 
 
 class Steps:
@@ -40,7 +43,8 @@ class Steps:
 
     def _line(self, title: str, seconds: float) -> None:
         self._last = time.monotonic()
-        self._write(f"{self._erase()}  {title:<44} {seconds:5.2f} s\n")
+        line = f"  {title:<44} {seconds:5.2f} s\n" if seconds >= SLOW_SECONDS else ""
+        self._write(f"{self._erase()}{line}")
 
     def _erase(self) -> str:
         return "\r\x1b[K" if self._terminal else ""

@@ -89,7 +89,8 @@ def command(
         ),
     ] = None,
     log_level: Annotated[
-        LogLevel, typer.Option(envvar="SLACKWATER_LOG_LEVEL", help="Minimum log level, to stderr.")
+        LogLevel,
+        typer.Option(envvar="SLACKWATER_LOG_LEVEL", help="Minimum log level, to stderr; with --demo to demo.log."),
     ] = LogLevel.WARNING,
 ) -> None:
     """Run everything on this machine: PostgreSQL, NATS, all services, the agent and the console.
@@ -100,13 +101,16 @@ def command(
     """
     from slackwater.cli.stack import StackOptions
     from slackwater.cli.steps import Steps
+    from slackwater.cli.up_log import demo_log, report_log
     from slackwater.runtime.settings import HttpSettings
     from slackwater.runtime.state import demo_state_dir
     from slackwater.telemetry.logs import configure
     from slackwater.telemetry.spans import configure_tracing
 
     wanted = choose_scene(demo, scene_name, scene)
-    configure("slackwater", level=log_level.value)
+    require_servers()
+    log = demo_log() if demo else None
+    configure("slackwater", level=log_level.value, stream=log)
     configure_tracing("slackwater")
     steps = Steps()
     chosen = choose_driver(driver, nodes, steps)
@@ -116,9 +120,11 @@ def command(
     overrides.setdefault("console", {}).update(demo_state_dir=demo_state_dir())
     if demo and chosen is DriverChoice.LINUX:
         overrides["agent"]["memory_bytes"] = DEMO_MEMORY_BYTES
-    status = asyncio.run(_up(StackOptions(http, overrides), steps, chosen, seconds, wanted))
+    status = asyncio.run(_up(StackOptions(http, overrides, fresh=demo), steps, chosen, seconds, wanted))
     if demo:
         status = _finish_demo() or status
+    if log is not None:
+        report_log(log, steps)
     if status:
         raise typer.Exit(status)
 
@@ -139,6 +145,22 @@ def choose_scene(demo: bool, *named: SceneChoice | None) -> SceneChoice | None:
     return next(iter(scenes), SceneChoice.ALL)
 
 
+def require_servers() -> None:
+    """Raises Misconfigured, with the command that installs them, where PostgreSQL or NATS are missing."""
+    from slackwater.model.errors import Misconfigured
+    from slackwater.runtime.embedded_nats import find_nats_server
+    from slackwater.runtime.embedded_postgres import INSTALL_EMBEDDED, installed_binaries
+
+    try:
+        find_nats_server()
+        installed_binaries()
+    except Misconfigured as error:
+        raise Misconfigured(
+            f"`slackwater up` runs PostgreSQL and NATS of its own, which are not installed here: {INSTALL_EMBEDDED}; "
+            "with servers that run already, use `slackwater run SERVICE`"
+        ) from error
+
+
 def _finish_demo() -> int:
     """Verify after the stop what was restored and whether anything is left; returns the exit status."""
     from slackwater.cli.composition import load
@@ -156,7 +178,8 @@ def choose_driver(wanted: DriverChoice, nodes: int, steps: Steps) -> DriverChoic
         return wanted
     from slackwater.cli.composition import load
 
-    reason: str | None = load("slackwater.agent.adapters.linux.hierarchy:find_hierarchy")().why_unwritable()
+    hierarchy = load("slackwater.agent.adapters.linux.hierarchy:find_hierarchy")()
+    reason: str | None = hierarchy.why_unwritable() or hierarchy.why_not_entered()
     if reason is None:
         return DriverChoice.LINUX
     steps.write_line(f"simulated driver with {counted(nodes, 'node')}: {reason}")
@@ -167,6 +190,7 @@ async def _up(
     options: StackOptions, steps: Steps, driver: DriverChoice, seconds: int | None, scene: SceneChoice | None
 ) -> int:
     from slackwater.cli.stack import running_stack
+    from slackwater.cli.up_log import report_restored
     from slackwater.runtime.signals import cancelled_by_signal
     from slackwater.runtime.state import StateDir, default_state_dir, demo_state_dir
 
@@ -174,16 +198,18 @@ async def _up(
     status = exits.OK if seconds is None else exits.INTERRUPTED
     with cancelled_by_signal():
         async with running_stack(state, options, steps) as endpoint:
-            _greet(endpoint, steps)
+            _greet(endpoint, steps, names_rpc=scene is None)
             status = await _work(endpoint, state, driver, seconds, scene)
+    if scene is None and driver is DriverChoice.LINUX:
+        report_restored(state.path, steps)
     return status
 
 
-def _greet(endpoint: Endpoint, steps: Steps) -> None:
+def _greet(endpoint: Endpoint, steps: Steps, names_rpc: bool) -> None:
     steps.write_line(f"up in {steps.total_seconds():.1f} s")
     query = f"/?token={endpoint.token}" if endpoint.token else ""
     print(f"console {endpoint.http_url}{query}", flush=True)
-    if endpoint.rpc_address:
+    if names_rpc and endpoint.rpc_address:
         print(f"grpc {endpoint.rpc_address}", flush=True)
 
 
@@ -198,6 +224,7 @@ async def _work(
         status = await director(endpoint, state.path, seconds, driver.value, scene.value)
         if seconds is not None:
             return status
+        sys.stderr.write(f"the demo is over; everything stays up: {endpoint.http_url}\n")
     elif seconds is not None:
         await asyncio.sleep(seconds)
         return exits.OK

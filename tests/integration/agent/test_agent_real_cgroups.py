@@ -94,7 +94,9 @@ async def test_a_job_that_ignores_sigterm_is_killed_after_its_grace(machine: Mac
     assert len(machine.published(EvictionCompleted)) == 1
 
 
-async def test_a_polite_job_ends_within_its_grace(machine: Machine) -> None:
+async def test_a_polite_job_ends_within_its_grace_and_says_why(
+    machine: Machine, capfd: pytest.CaptureFixture[str]
+) -> None:
     job = machine.execute("sleep", "1000")
     async with machine.agent() as service:
         [pod] = await machine.pod(service)
@@ -106,6 +108,9 @@ async def test_a_polite_job_ends_within_its_grace(machine: Machine) -> None:
         done = await until(lambda: machine.published(EvictionCompleted))
         assert [event.data.outcome for event in done] == [EvictionOutcome.TERMINATED]
         await until(lambda: job.poll() is not None)
+    said = capfd.readouterr().err
+    assert "evicted for ensurance" in said
+    assert "why: slackwater why decision/d1" in said
 
 
 async def test_signals_reach_the_command_and_everything_it_left_is_killed(machine: Machine, tmp_path: Path) -> None:

@@ -57,6 +57,16 @@ async def test_start_and_stop_may_be_repeated_and_keep_the_port(tmp_path: Path) 
     await server.stop()
 
 
+async def test_a_path_may_hold_spaces_quotes_and_any_letters(tmp_path: Path) -> None:
+    server = EmbeddedNats(tmp_path / 'Späße mit "Wörtern" 水')
+    await server.start()
+    try:
+        async with connect_bus(server.url, name="test") as bus:
+            assert await bus.connected()
+    finally:
+        await server.stop()
+
+
 async def test_the_server_is_not_in_the_process_group_that_gets_ctrl_c(tmp_path: Path) -> None:
     server = EmbeddedNats(tmp_path)
     await server.start()

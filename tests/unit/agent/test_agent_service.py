@@ -260,6 +260,18 @@ async def test_the_last_report_says_that_the_agent_stops(world: World) -> None:
     assert [report.trigger for report in world.all(UsageReported)] == ["shutdown"]
 
 
+@pytest.mark.parametrize("seconds", [2.0, 5.0, 12.3])
+async def test_a_node_that_leaves_says_so_also_right_after_a_report(world: World, seconds: float) -> None:
+    async with world.running(leave_on_stop=True):
+        await world.clock.advance(seconds)
+        before = [report.sequence for report in world.all(UsageReported)]
+        await world.clock.advance(0.25)
+    *_, last = world.all(UsageReported)
+    assert (last.trigger, last.sequence) == ("leave", len(before) + 1)
+    assert last.window_seconds > 0
+    assert last.node_usage.cpu_milli.count > 0
+
+
 async def test_eviction_asks_waits_and_kills_exactly_once(world: World) -> None:
     world.driver.stubborn.add("a")
     async with world.running():

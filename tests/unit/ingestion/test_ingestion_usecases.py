@@ -219,6 +219,16 @@ async def test_a_node_is_fresh_at_its_first_report_then_stale_then_lost_then_fre
     assert changes[-1].last_report_at == world.clock.now()
 
 
+async def test_a_node_that_leaves_is_lost_at_once_until_it_reports_again(world: World) -> None:
+    await world.report(1)
+    await world.clock.advance(5)
+    assert await world.report(2, trigger="leave") == Done()
+    assert world.liveness() == [Liveness.FRESH, Liveness.LOST]
+    await world.clock.advance(5)
+    await world.report(1, boot_epoch="next")
+    assert world.liveness() == [Liveness.FRESH, Liveness.LOST, Liveness.FRESH]
+
+
 async def test_a_change_caused_by_a_report_names_it(world: World) -> None:
     message = received(report("n", 1, world.clock.now()))
     await world.accept([message])

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from slackwater.telemetry import logs
+from slackwater.telemetry.log_limit import LineLimit
 from slackwater.telemetry.spans import span
 
 
@@ -49,6 +50,25 @@ def test_a_line_written_in_a_step_carries_its_trace_and_ids(stream: io.StringIO)
         assert (line["trace_id"], line["span_id"]) == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
         assert (line["node"], line["decision_id"]) == ("n7", "d1")
     assert not {"trace_id", "span_id", "node", "generation"} & after.keys()
+
+
+def test_warnings_of_one_kind_are_counted_after_the_first_ones_of_a_minute(stream: io.StringIO) -> None:
+    now = [0.0]
+    logs.configure("x", form="json", stream=stream)
+    [handler] = logging.getLogger().handlers
+    handler.filters[:] = [LineLimit(lambda: now[0])]
+    for sequence in range(8):
+        logs.get_logger("own").warning("store away", sequence=sequence)
+        logging.getLogger("foreign").warning("late by %d s", 3)
+        logs.get_logger("own").info("report")
+    now[0] = 60.0
+    logs.get_logger("own").warning("store away", sequence=8)
+    logging.getLogger("foreign").warning("late by %d s", 3)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["sequence"] for line in lines if line["event"] == "store away"] == [0, 1, 2, 3, 4, 8]
+    assert [line.get("suppressed") for line in lines if line["event"] == "store away"] == [*[None] * 5, 3]
+    assert [line.get("suppressed") for line in lines if line["event"] == "late by 3 s"] == [*[None] * 5, 3]
+    assert len([line for line in lines if line["event"] == "report"]) == 8
 
 
 def test_below_the_level_nothing_is_written_and_chatty_libraries_need_a_warning(stream: io.StringIO) -> None:

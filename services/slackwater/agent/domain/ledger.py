@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
+
+from slackwater.events.eviction_completed import EvictionOutcome
+
+SIGNALLED: Final = frozenset({None, EvictionOutcome.TERMINATED.value, EvictionOutcome.KILLED.value})
+"""Outcomes of evictions that have sent signals; None: it runs."""
 
 
 @dataclass(frozen=True, slots=True)

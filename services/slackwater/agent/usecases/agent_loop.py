@@ -76,9 +76,9 @@ class AgentLoop:
         last = self.sampling.last_sample
         return None if last is None else self.clock.monotonic() - last
 
-    def publish_last_report(self) -> None:
-        """The report of the unfinished window."""
-        report = self.sampling.report("shutdown")
+    def publish_last_report(self, leaves: bool) -> None:
+        """The report of the unfinished window, and with it whether the node leaves."""
+        report = self.sampling.leave() if leaves else self.sampling.report("shutdown")
         if report is not None:
             self.publisher.reported(report)
 

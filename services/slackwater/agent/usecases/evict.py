@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from slackwater.agent.domain.evictions import EvictionRequest, Verdict, judge
-from slackwater.agent.domain.ledger import EvictionRecord
+from slackwater.agent.domain.ledger import SIGNALLED, EvictionRecord
 from slackwater.agent.domain.protected_pods import protection_reason
 from slackwater.agent.ports import Completion, Driver, EvictionLedger
 from slackwater.events.envelope import Event
@@ -30,7 +30,6 @@ _log = get_logger(__name__)
 _POLL_SECONDS = 0.05
 _KILL_SECONDS = 5.0
 _HOUR = timedelta(hours=1)
-_SIGNALLED = frozenset({None, *(one.value for one in (EvictionOutcome.TERMINATED, EvictionOutcome.KILLED))})
 
 
 @dataclass(slots=True)
@@ -53,7 +52,7 @@ class EvictPods:
     def resume(self) -> None:
         """After a start, finish the evictions under way and publish completions that were not published."""
         self._records = self.ledger.load()
-        self._begun_at = sorted(record.started_at for record in self._records.values() if record.outcome in _SIGNALLED)
+        self._begun_at = sorted(record.started_at for record in self._records.values() if record.outcome in SIGNALLED)
         for record in self._records.values():
             if record.outcome is None:
                 self.spawn(self._run(record))

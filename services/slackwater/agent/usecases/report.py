@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from slackwater.agent.domain.limits import NO_LIMITS, Limits, ReadLimits
 from slackwater.agent.domain.observation import ObservedWindow, PodWindow
@@ -12,7 +11,7 @@ from slackwater.agent.domain.rates import PressureWindow
 from slackwater.agent.domain.weights import ProtectingWeights
 from slackwater.agent.domain.windows import Summary
 from slackwater.events.measures import Distribution, HostAppUsage, PodUsage, Pressure, Usage
-from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_reported import Trigger, UsageReported
 
 
 @dataclass(slots=True)
@@ -27,7 +26,7 @@ class ReportUsage:
         self,
         window: ObservedWindow,
         limits: ReadLimits,
-        trigger: Literal["interval", "waterline", "shutdown"],
+        trigger: Trigger,
         dropped: int,
         memory_limits: Limits = NO_LIMITS,
         cpu_weights: ProtectingWeights | None = None,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 from slackwater.agent.domain import waterlines
-from slackwater.agent.domain.observation import Instant, Observation
+from slackwater.agent.domain.observation import Instant, Observation, ObservedWindow
 from slackwater.agent.ports import Driver, Observed
 from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.agent.usecases.report import ReportUsage
-from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_reported import Trigger, UsageReported
 from slackwater.intents.controls import ENSURANCE
 from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
@@ -43,6 +42,7 @@ class SampleMachine:
     behind: Callable[[], bool]
     last_sample: float | None = None
     _last_report: float | None = None
+    _last_window: ObservedWindow | None = None
     _was_above: bool = False
 
     def tick(self) -> Tick:
@@ -80,12 +80,24 @@ class SampleMachine:
     def _is_above(self, lines: Sequence[waterlines.Waterline], instant: Instant) -> bool:
         return waterlines.above(lines, instant, self.converge.capacity_milli, self.converge.capacity_bytes)
 
-    def report(self, trigger: Literal["interval", "waterline", "shutdown"]) -> UsageReported | None:
+    def report(self, trigger: Trigger) -> UsageReported | None:
         """Close the window now; None when it holds no interval yet."""
         pods = self.driver.pods()
         window = self.observation.close(pods)
-        if window is None:
-            return None
+        return None if window is None else self._report_of(window, trigger, pods)
+
+    def leave(self) -> UsageReported | None:
+        """Returns the report that the node leaves; None if it has never reported. Where the window holds no interval
+        yet, the last one stands for the time since then."""
+        report = self.report("leave")
+        now, last = self.clock.now(), self._last_window
+        if report is not None or last is None or now <= last.sampled_at:
+            return report
+        since = replace(last, sampled_at=now, seconds=(now - last.sampled_at).total_seconds())
+        return self._report_of(since, "leave", self.driver.pods())
+
+    def _report_of(self, window: ObservedWindow, trigger: Trigger, pods: Sequence[Pod]) -> UsageReported:
+        self._last_window = window
         limits, memory_limits = self.converge.limits(pods), self.converge.memory_limits(pods)
         weights = self.converge.weights_in_force()
         declared_at = self.converge.declared_at(ENSURANCE.name)

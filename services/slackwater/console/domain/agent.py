@@ -47,7 +47,12 @@ def _report(node: NodeView) -> AgentLine:
     usage = node.usage
     if usage is None:
         return AgentLine("Last report", "never", "unknown")
-    word = {"interval": "on time", "waterline": "at once, over a waterline", "shutdown": "its last, at shutdown"}
+    word = {
+        "interval": "on time",
+        "waterline": "at once, over a waterline",
+        "shutdown": "its last, at shutdown",
+        "leave": "its last, the node left",
+    }
     said = word.get(usage.trigger, usage.trigger)
     return AgentLine(
         "Last report",

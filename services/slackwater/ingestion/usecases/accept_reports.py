@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from slackwater.bus.port import Done, Received, Reject, Settlement
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
-from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_reported import LEAVE_TRIGGER, UsageReported
 from slackwater.ingestion.domain.columns import HistoryColumns
 from slackwater.ingestion.domain.fast_validation import Descriptions, valid_reports
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Report
@@ -166,7 +166,7 @@ class AcceptReports:
             _hole_noted(known, report, verdict, now),
             track=verdict.track,
             last_report_at=now,
-            liveness=Liveness.FRESH,
+            liveness=Liveness.LOST if received.event.data.trigger == LEAVE_TRIGGER else Liveness.FRESH,
             deleted_at=None,
             newest_at=max(known.newest_at or report.midpoint_at, report.midpoint_at),
             gaps=known.gaps + verdict.gap_delta,
@@ -182,8 +182,8 @@ class AcceptReports:
         batch: Sequence[Received[UsageReported]],
         now: datetime,
     ) -> None:
-        """Publishes liveness changes of nodes that were not fresh and have reported. A node that was deleted is
-        described again first.
+        """Publishes liveness changes of nodes that were not fresh and have reported, or have left. A node that was
+        deleted is described again first.
         """
         causes: dict[str, Event[UsageReported]] = {received.subject_key: received.event for received in batch}
         for name, node in nodes.items():

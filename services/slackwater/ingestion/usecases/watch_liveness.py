@@ -16,7 +16,7 @@ from slackwater.store.port import Database
 
 
 class WatchLiveness:
-    """Lowers liveness; only a report raises it (accept_reports). Changes go through the outbox.
+    """Lowers liveness of silent nodes; only a report raises it (accept_reports). Changes go through the outbox.
 
     `hearing` returns whether reports can arrive now: while the bus is unavailable, silence does not count.
     `received_until` returns the time up to which reports of a partition have been received (usecases/consumer_lag): a

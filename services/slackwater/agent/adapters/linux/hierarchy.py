@@ -8,6 +8,8 @@ too, for pressure and for killing; on pure v2 in the one tree.
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -87,6 +89,11 @@ class Hierarchy:
                 "mount cgroup v2 (or the v1 cpu controller) on /sys/fs/cgroup to enable managed workloads"
             )
         for tree in self.trees():
+            if _is_read_only(tree):
+                return (
+                    f"{tree} is mounted read-only, as in most containers; mount it writable "
+                    "(docker run --privileged --cgroupns=private), to enable managed workloads"
+                )
             if not os.access(tree, os.W_OK | os.X_OK):
                 return (
                     f"{tree} is not writable for uid {os.geteuid()}; run as root, "
@@ -94,11 +101,47 @@ class Hierarchy:
                 )
         return None
 
+    def why_not_entered(self) -> str | None:
+        """Move a process into a new cgroup of each tree and remove it; one line that says what was refused, or None.
+
+        A directory may be writable and the move refused: the kernel also asks for write access to the cgroup that
+        contains both the process and its destination.
+        """
+        for tree in filter(None, dict.fromkeys((self.cpu, self.cpuacct, self.memory, self.unified))):
+            directory = tree / f"slackwater-probe-{os.getpid()}"
+            try:
+                directory.mkdir()
+                entering = ("sh", "-c", 'echo $$ > "$1"', "sh", str(directory / "cgroup.procs"))
+                done = subprocess.run(entering, capture_output=True, check=False)
+            except OSError as error:
+                return f"no cgroup can be made in {tree}: {error.strerror}"
+            finally:
+                self._remove_probe(directory)
+            if done.returncode:
+                return (
+                    f"a process of uid {os.geteuid()} cannot enter a cgroup in {tree}; start inside the delegated "
+                    "tree (systemd-run --user --scope -p Delegate=yes), or run as root, to enable managed workloads"
+                )
+        return None
+
+    def _remove_probe(self, directory: Path) -> None:
+        for _ in range(100):  # a process that has ended holds its cgroup for a moment
+            if self.remove_directory(directory):
+                return
+            time.sleep(0.01)
+
     def require_writable(self) -> None:
         """Raises Misconfigured with the same line."""
         reason = self.why_unwritable()
         if reason is not None:
             raise Misconfigured(reason, code="cgroups_not_writable")
+
+
+def _is_read_only(tree: Path) -> bool:
+    try:
+        return bool(os.statvfs(tree).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
 
 
 def _unescaped(text: str) -> str:

@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from slackwater.agent.adapters.ledger_file import eviction_of
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.lock import agent_runs
 from slackwater.agent.adapters.linux.meters import flat
@@ -121,6 +122,7 @@ def run_managed(
             return _complain(arguments[0], "could not begin in time", TOO_LATE)
         code = run_child(arguments, forwarder, directories, OOM_SCORE_ADJ[pod.tier], guard, surroundings)
         _report_oom_kills(layout, pod, registry)
+        _report_eviction(layout, pod)
         return code
     finally:
         _clean(layout, pod, registry)
@@ -207,12 +209,10 @@ def guarded(guard: Guard | None, forwarder: Forwarder) -> Iterator[None]:
 
 
 def _set_oom_score(value: int) -> None:
-    """Of this process, before the command starts. Lowering it needs CAP_SYS_RESOURCE; the command runs without."""
-    try:
-        with open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 - between fork and exec
-            file.write(str(value))
-    except OSError:
-        os.write(2, f"slackwater exec: oom_score_adj {value} needs CAP_SYS_RESOURCE; it stays as it was\n".encode())
+    """Of this process, before the command starts. Lowering it needs CAP_SYS_RESOURCE, whose lack `slackwater doctor`
+    reports: the command runs without."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:  # noqa: PTH123 - before exec
+        file.write(str(value))
 
 
 def _complain(command: str, why: str, code: int) -> int:
@@ -236,6 +236,17 @@ def _report_oom_kills(layout: Layout, pod: Pod, registry: PodRegistry) -> None:
         registry.note_oom_kills(pod, killed)
         processes = "a process" if killed == 1 else f"{killed} processes"
         sys.stderr.write(f"slackwater exec: {pod.name}: the kernel killed {processes} of it for want of memory (OOM)\n")
+
+
+def _report_eviction(layout: Layout, pod: Pod) -> None:
+    """Say why the agent has ended the command, and where its record is."""
+    eviction = eviction_of(layout.agent_dir, pod.uid)
+    if eviction is not None:
+        sys.stderr.write(
+            f"slackwater exec: {pod.name}: evicted for {eviction.writer}, SIGTERM at"
+            f" {eviction.started_at:%H:%M:%S}Z with {eviction.grace_seconds:g} s to end;"
+            f" why: slackwater why decision/{eviction.decision_id}\n"
+        )
 
 
 def _prepare(layout: Layout, pod: Pod, cpu_limit_milli: int | None, cpu_period_us: int) -> None:
