@@ -26,6 +26,7 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.agent.adapters.metrics",  # for the reference page
         "slackwater.agent.command",
         "slackwater.agent.domain.admission",
+        "slackwater.agent.leftovers",  # `up --demo` ends what a killed run has left, before any agent runs
         "slackwater.agent.edge.late_bus",  # a bus that is not there: what the API description is made with
         "slackwater.backtest.adapters.predictors",  # to list them
         "slackwater.backtest.edge",
@@ -197,7 +198,15 @@ def servers_behind_ports(source: Source) -> Iterator[str]:
 
 ROOMS = frozenset({"__init__", "domain", "usecases", "ports", "adapters", "edge", "settings", "service", "migrations"})
 MORE_ROOMS: Mapping[str, Collection[str]] = {
-    "agent": {"__main__", "command", "launch", "process", "fleet", "node_agent"},  # also a small program of its own
+    "agent": {
+        "__main__",
+        "command",
+        "launch",
+        "process",
+        "fleet",
+        "node_agent",
+        "leftovers",
+    },  # also a small program of its own
     "console": {"static"},
 }
 WITHOUT_ROOMS = frozenset({"cli", "demo"})

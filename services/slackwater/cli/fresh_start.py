@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from slackwater.cli.composition import load
+from slackwater.agent.leftovers import remove_leftovers
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
@@ -19,7 +19,6 @@ def remove_history(state_dir: Path, warn: Callable[[str], None]) -> None:
     Instances in folders below it (the demo's further agents) are removed with it. `warn` gets one line for each cgroup
     that stays. Raises Misconfigured where another agent works in one of them, or files belong to another user.
     """
-    remove_leftovers: Callable[[Path, str], tuple[Path, ...]] = load("slackwater.agent.leftovers:remove_leftovers")
     for folder, instance in list(_instances(state_dir)):
         for cgroup in remove_leftovers(folder, instance):
             warn(f"an earlier run left {cgroup}, and a process in it does not end: it uses CPU and memory still")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from slackwater.events.eviction_completed import EvictionOutcome
+from slackwater.model.eviction_outcomes import EvictionOutcome
 
 SIGNALLED: Final = frozenset({None, EvictionOutcome.TERMINATED.value, EvictionOutcome.KILLED.value})
 """Outcomes of evictions that have sent signals; None: it runs."""
