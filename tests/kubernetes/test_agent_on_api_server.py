@@ -55,7 +55,7 @@ ANOTHER_USER = [
     *("--reuid=65532", "--regid=65532", "--clear-groups", "--no-new-privs"),
     *(f"--{caps}=-all,+dac_read_search" for caps in ("bounding-set", "inh-caps", "ambient-caps")),
 ]
-"""A user without privileges, who can read this checkout, its environment and the kubeconfig wherever they are."""
+"""A user without privileges but that of reading this checkout, its environment and the kubeconfig wherever they are."""
 BATCH: dict[str, Any] = {"priority": 0, "labels": {"slackwater.io/tier": "batch"}}
 
 

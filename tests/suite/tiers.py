@@ -26,6 +26,7 @@ SLOW: Final[Mapping[str, str]] = {
     "tests/integration/bus/test_bus_faults.py": "kills and starves brokers",
     "tests/integration/bus/test_hostile_bytes.py": "hostile bytes to every consumer",
     "tests/integration/cli/test_backup_and_restore.py": "backup and restore",
+    "tests/integration/cli/test_fresh_demo.py": "a demo that is killed and begins again",
     "tests/integration/console/test_grpc_example.py": "an example beside a whole stack",
     "tests/integration/deploy": "compose file and manifests as processes",
     "tests/integration/ingestion/test_ingestion_kill.py": "kills a service",
