@@ -29,8 +29,8 @@ from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
 from slackwater.demo import policies
 from slackwater.demo.comparison import MachineUse, SurgeFigures, SurgeSeen, figures
 from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, lowered_of
-from slackwater.demo.kernel import Kernel, QuotaWatch, UseWatch
-from slackwater.demo.load import percentile
+from slackwater.demo.machine.kernel import Kernel, QuotaWatch, UseWatch
+from slackwater.demo.programs.load import percentile
 from slackwater.runtime.state import Endpoint
 
 TARGET_SECONDS = 2.0

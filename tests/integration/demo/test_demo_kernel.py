@@ -17,7 +17,7 @@ from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.processes import process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.domain.admission import Command, admit
-from slackwater.demo.kernel import Kernel, QuotaWatch
+from slackwater.demo.machine.kernel import Kernel, QuotaWatch
 from slackwater.runtime.state import StateDir
 
 pytestmark = [

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.demo.load import read_samples
+from slackwater.demo.programs.load import read_samples
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT / 'services'}:{ROOT / 'libs'}"}
@@ -45,7 +45,7 @@ def start(*module: str) -> subprocess.Popen[bytes]:
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     announced = tmp_path / "service.json"
-    process = start("slackwater.demo.service", "--workers", "2", "--rounds", "500", "--announce", str(announced))
+    process = start("slackwater.demo.programs.service", "--workers", "2", "--rounds", "500", "--announce", str(announced))
     until(announced.exists, "the service never announced itself")
     yield process, json.loads(announced.read_text())["port"]
     process.kill()
@@ -75,7 +75,7 @@ def test_the_generator_measures_every_request(service: tuple[subprocess.Popen[by
     _, port = service
     out = tmp_path / "latencies"
     arguments = ("--port", str(port), "--schedule", "rest:0.3:20,surge:0.5:100", "--out", str(out))
-    assert start("slackwater.demo.load", *arguments).wait(20) == 0
+    assert start("slackwater.demo.programs.load", *arguments).wait(20) == 0
     samples = read_samples(out)
     assert {sample.stretch for sample in samples} == {"rest", "surge"}
     assert all(sample.ok and sample.latency > 0 for sample in samples)
@@ -83,7 +83,7 @@ def test_the_generator_measures_every_request(service: tuple[subprocess.Popen[by
 
 def test_batch_counts_its_blocks_and_ends_on_sigint(tmp_path: Path) -> None:
     progress = tmp_path / "progress"
-    process = start("slackwater.demo.batch", "--processes", "1", "--progress", str(progress))
+    process = start("slackwater.demo.programs.batch", "--processes", "1", "--progress", str(progress))
     until(lambda: progress.exists() and int(progress.read_text() or 0) > 0, "no block was ever done")
     burners = children_of(process.pid)
     process.send_signal(signal.SIGINT)
@@ -93,8 +93,8 @@ def test_batch_counts_its_blocks_and_ends_on_sigint(tmp_path: Path) -> None:
 
 def test_a_tethered_tree_dies_with_a_killed_parent(tmp_path: Path) -> None:
     announced = tmp_path / "service.json"
-    inner = ["-m", "slackwater.demo.service", "--workers", "1", "--rounds", "10", "--announce", str(announced)]
-    command = [sys.executable, "-m", "slackwater.demo.die_with_parent", sys.executable, *inner]
+    inner = ["-m", "slackwater.demo.programs.service", "--workers", "1", "--rounds", "10", "--announce", str(announced)]
+    command = [sys.executable, "-m", "slackwater.demo.programs.die_with_parent", sys.executable, *inner]
     code = f"import subprocess; subprocess.Popen({command!r}).wait()"
     parent = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT)
     until(announced.exists, "the service never announced itself")

@@ -36,11 +36,11 @@ from slackwater.demo.scenes.cache_result import (
 )
 from slackwater.demo.scenes.cache_watch import CacheWatch, measured_turn
 from slackwater.demo.scenes.memory import LIMIT_MIB
-from slackwater.demo.scenes.page_cache import MIB, CacheGroup, drop_cache, level_bytes, write_file
-from slackwater.demo.scenes.parent import ParentGroup
-from slackwater.demo.scenes.reread import BlockRead, reads_of
+from slackwater.demo.machine.page_cache import MIB, CacheGroup, drop_cache, level_bytes, write_file
+from slackwater.demo.machine.parent import ParentGroup
+from slackwater.demo.programs.reread import BlockRead, reads_of
 from slackwater.demo.scenes.scene import Stage
-from slackwater.demo.scenes.stream import Progress, progress_of
+from slackwater.demo.programs.stream import Progress, progress_of
 from slackwater.model.errors import Unavailable
 from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.waterline.nodeqos import NodeQos

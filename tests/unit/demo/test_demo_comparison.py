@@ -27,7 +27,7 @@ from slackwater.demo.comparison import (
     undisturbed,
 )
 from slackwater.demo.contest import lowered_of
-from slackwater.demo.load import Sample
+from slackwater.demo.programs.load import Sample
 from slackwater.demo.policies import ALL_OR_NOTHING, COOL_DOWN_SECONDS, PRECISE
 from slackwater.demo.reaction import ObservedQuotaChange
 from slackwater.demo.scenes.policies import POLICIES, PoliciesScene

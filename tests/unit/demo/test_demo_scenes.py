@@ -21,7 +21,7 @@ from slackwater.demo.scenes.cpu import quota_seconds
 from slackwater.demo.scenes.cpu_result import CpuScene, CpuTurn
 from slackwater.demo.scenes.lend import LEND, Room, place
 from slackwater.demo.scenes.lend_result import LendScene, LendTurn
-from slackwater.demo.scenes.other_work import OtherWork
+from slackwater.demo.machine.other_work import OtherWork
 from slackwater.demo.scenes.result import MOST_OTHER_CPUS, Result, SceneReport, SceneSummary, Turn, interleaved, judge
 from slackwater.demo.scenes.spread import difference_text, side, spread_text
 from slackwater.demo.summary import Phase

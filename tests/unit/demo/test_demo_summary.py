@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slackwater.demo import summary, table
 from slackwater.demo.comparison import PolicyComparison
-from slackwater.demo.load import Sample
+from slackwater.demo.programs.load import Sample
 from slackwater.demo.summary import ALONE, PLAIN, SLACKWATER, WEIGHTS, OfferLine, Phase, Reaction, RunCounts, RunSummary
 
 OFFER = OfferLine(node="n", cpu_milli=500, memory_bytes=1 << 30, decision_ids={"batch-cpu": "d1"})

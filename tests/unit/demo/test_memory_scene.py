@@ -18,7 +18,7 @@ from slackwater.demo.scenes import memory
 from slackwater.demo.scenes.memory import MEMORY
 from slackwater.demo.scenes.memory_picture import picture
 from slackwater.demo.scenes.memory_result import ENDINGS, MemoryScene, MemoryTurn, failures, report, sentences
-from slackwater.demo.scenes.parent import ParentGroup
+from slackwater.demo.machine.parent import ParentGroup
 from slackwater.demo.scenes.result import SceneSummary
 from slackwater.demo.summary import RunSummary
 from slackwater.model.errors import Misconfigured

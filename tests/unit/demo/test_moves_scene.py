@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.demo.scenes.moved_service import instance_of
+from slackwater.demo.programs.moved_service import instance_of
 from slackwater.demo.scenes.moves import MOVES, longest_silence, mixed_answers
 from slackwater.demo.scenes.moves_result import MovesScene, MoveStep, MoveTurn
 

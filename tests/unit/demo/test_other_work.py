@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.demo.scenes import other_work as module
-from slackwater.demo.scenes.other_work import MachineReading, ProcessUse, other_work, read_machine
+from slackwater.demo.machine.other_work import MachineReading, ProcessUse, other_work, read_machine
 
 uses = st.floats(0, 100)
 

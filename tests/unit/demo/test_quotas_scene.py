@@ -138,7 +138,7 @@ def test_other_work_on_the_machine_changes_no_verdict() -> None:
 
 def test_a_job_that_has_to_end_keeps_its_steps_and_ends_by_the_signal(tmp_path: Path) -> None:
     out, checkpoint = tmp_path / "out.json", tmp_path / "checkpoint.json"
-    command = [sys.executable, "-m", "slackwater.demo.scenes.claimed_job", "--out", str(out)]
+    command = [sys.executable, "-m", "slackwater.demo.programs.claimed_job", "--out", str(out)]
     with subprocess.Popen([*command, "--checkpoint", str(checkpoint)]) as job:
         while not out.exists():
             assert job.poll() is None
