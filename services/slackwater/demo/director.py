@@ -15,6 +15,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +35,7 @@ from slackwater.demo.scenes import catalog
 from slackwater.demo.schedule import PlannedScene
 from slackwater.demo.stage import Stage
 from slackwater.demo.summary import RunSummary, SceneSummary
+from slackwater.model.errors import Unavailable
 from slackwater.model.plurals import counted
 from slackwater.runtime.state import DEMO_PICTURES, RUN_SUMMARY, VARIABLE, Endpoint, client_state_dir, write_atomically
 
@@ -200,12 +202,14 @@ class Direction:
         """Returns what a user may try with the data of this run, also after its stop."""
         folder, node = self.stage.workloads.state_dir, self.stage.api.node
         if self.driver != "linux":
-            node = min(await self.stage.api.nodes(), default=node)
+            node = "sim-01"
         program = "slackwater" if shutil.which("slackwater") else os.path.relpath(
             Path(sys.executable).with_name("slackwater")
         )  # fmt: skip
         setting = "" if client_state_dir() == folder else f"{VARIABLE}={folder} "  # an operator's instance runs too
-        decision = await self.stage.api.decision_to_explain()
+        decision = ""
+        with suppress(Unavailable):  # too busy to answer
+            decision = await self.stage.api.decision_to_explain()
         subjects = (f"why node/{node} batch-cpu", "get decisions", f"why decision/{decision}" if decision else "top")
         return tuple(f"{setting}{program} {subject}" for subject in subjects)
 

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.bench.policies.watch import machine_cpu
 
 from slackwater.agent.adapters.linux.meters import busy_ns
-from slackwater.demo.machine.kernel import machine_cpu
 
 
 def test_time_that_the_host_took_is_not_left_to_give(tmp_path: Path) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from io import StringIO
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
-
-from slackwater.demo import policies, table, versus
-from slackwater.demo.comparison import (
+from tests.bench.figures import judged as stored
+from tests.bench.policies import documents
+from tests.bench.policies.comparison import (
     ComparisonOutcome,
     CpuUse,
     Lowered,
@@ -26,19 +22,18 @@ from slackwater.demo.comparison import (
     stolen,
     undisturbed,
 )
-from slackwater.demo.contest import lowered_of
+from tests.bench.policies.documents import ALL_OR_NOTHING, COOL_DOWN_SECONDS, PRECISE
+from tests.bench.policies.figure import judged
+from tests.bench.policies.watch import lowered_of
+from tests.bench.verdict import Conditions
+
+from slackwater.demo.machine.kernel import ObservedQuotaChange
 from slackwater.demo.programs.load import Sample
-from slackwater.demo.policies import ALL_OR_NOTHING, COOL_DOWN_SECONDS, PRECISE
-from slackwater.demo.reaction import ObservedQuotaChange
-from slackwater.demo.scenes.policies import POLICIES, PoliciesScene
-from slackwater.demo.scenes.result import Turn, judge
-from slackwater.demo.summary import Phase
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.values import Rule
 from slackwater.waterline.rulebook import rulebook_of
 
 TWO = MachineUse(cpus=2, waterline=0.88, target=0.80, wanted=0.8)
-ALL = PoliciesScene(turns=(Turn(variant="all surges"),))
 PRESENT = {"apiVersion": "slackwater.io/v1alpha1", "kind": "NodeQOS", "metadata": {"name": "default"}, "spec": {}}
 
 
@@ -147,21 +142,21 @@ def test_only_what_takes_something_is_an_action() -> None:
 
 
 def rule_of(policy: str) -> Rule:
-    parsed = NodeQos.model_validate(policies.document(PRESENT, policy))
-    return rulebook_of(parsed).policies.nodes[0].rules[0]
+    parsed = NodeQos.model_validate(documents.document(PRESENT, policy))
+    return rulebook_of(parsed).documents.nodes[0].rules[0]
 
 
 def test_both_policies_are_documents_of_ours_with_the_same_waterline() -> None:
     precise, simple = rule_of(PRECISE), rule_of(ALL_OR_NOTHING)
     assert precise.waterline == simple.waterline
-    assert float(precise.target) == policies.COMPARED.target
+    assert float(precise.target) == documents.COMPARED.target
     assert float(simple.target) == 0, "everything that is used is asked for: every candidate goes to its floor"
     assert simple.cool_down_seconds > 3600, "the product's own, careful restore never begins"
 
 
 def test_giving_everything_back_is_mode_observe_of_the_same_document() -> None:
-    document = policies.document(PRESENT, ALL_OR_NOTHING)
-    released = policies.released(document)
+    document = documents.document(PRESENT, ALL_OR_NOTHING)
+    released = documents.released(document)
     assert (document["spec"]["mode"], released["spec"]["mode"]) == ("throttle", "observe")
     assert released["spec"]["rules"] == document["spec"]["rules"]
     NodeQos.model_validate(released)
@@ -170,8 +165,8 @@ def test_giving_everything_back_is_mode_observe_of_the_same_document() -> None:
 @given(st.floats(0, 100), st.floats(0, 100))
 def test_all_or_nothing_gives_back_once_the_cool_down_is_over_and_not_before(last_above: float, waited: float) -> None:
     now = last_above + waited
-    assert policies.is_over(now, last_above, throttled=True) == (now - last_above >= COOL_DOWN_SECONDS)
-    assert not policies.is_over(now, last_above, throttled=False)
+    assert documents.is_over(now, last_above, throttled=True) == (now - last_above >= COOL_DOWN_SECONDS)
+    assert not documents.is_over(now, last_above, throttled=False)
 
 
 def good(**changes: object) -> ComparisonOutcome:
@@ -186,22 +181,28 @@ def compared(precise: ComparisonOutcome) -> PolicyComparison:
     )  # fmt: skip
 
 
-CASES: tuple[tuple[Callable[[], ComparisonOutcome], str], ...] = (
-    (good, "in time met, p99 protected met, lost no more than needed met"),
-    (lambda: good(below_p99_seconds=2.1), "in time MISSED"),
-    (lambda: good(never_below=1), "in time MISSED"),
-    (lambda: good(crossed=0), "in time not measured"),
-    (lambda: good(actions=0), "it never had to act"),
-    (lambda: good(p99_ms=34.0), "p99 protected MISSED"),
-    (lambda: good(p99_ms=34.0, slower=2), "unclear: 34.0 ms, and 2 of 100 requests beyond the goal"),
-    (lambda: good(above_needed_ratio=0.16), "needed MISSED"),
-    (lambda: good(above_needed_ratio=None), "needed not measured"),
+@pytest.mark.parametrize(
+    ("changes", "missed"),
+    [
+        ({}, ""),
+        ({"below_p99_seconds": 2.1}, "below the waterline p99 2.1 s"),
+        ({"never_below": 1}, "never below the waterline 1"),
+        ({"crossed": 0}, ""),
+        ({"actions": 0}, "surges in which precise acted 0"),
+        ({"p99_ms": 34.0}, "p99 over that of prod alone 1.21"),
+        ({"p99_ms": None}, "p99 over that of prod alone nothing seen"),
+        ({"above_needed_ratio": 0.16}, "lost above needed 0.16"),
+    ],
 )
+def test_each_goal_of_the_precise_policy_is_a_target(changes: dict[str, object], missed: str) -> None:
+    figure = stored(judged(compared(good(**changes))), Conditions(5e6, 5e6, 0.0))
+    assert figure["verdict"] == ("missed" if missed else "met")
+    assert missed in figure["why"]
 
 
-@pytest.mark.parametrize(("precise", "words"), CASES)
-def test_each_wish_is_judged_by_itself(precise: Callable[[], ComparisonOutcome], words: str) -> None:
-    assert words in versus.judged(compared(precise()))
+def test_a_policy_that_was_not_measured_misses() -> None:
+    found = compared(good()).model_copy(update={"outcomes": {ALL_OR_NOTHING: good()}})
+    assert stored(judged(found), Conditions(5e6, 5e6, 0.0))["verdict"] == "missed"
 
 
 def test_one_stalled_surge_moves_the_p99_of_all_but_not_that_of_the_median_surge() -> None:
@@ -235,102 +236,3 @@ def test_a_p99_of_undisturbed_requests_needs_enough_of_them() -> None:
     calm = [Sample("surge", 0.0, 0.030, True)] * 200
     assert outcome([one(lost=1.0)], calm, calm).p99_undisturbed_ms == 30.0
     assert outcome([one(lost=1.0)], calm, calm[1:]).p99_undisturbed_ms is None
-
-
-@pytest.mark.parametrize(("p99", "words"), [(33.0, "met"), (34.0, "MISSED")])
-def test_beside_the_verdict_stands_that_of_the_undisturbed_requests_and_does_not_change_it(
-    p99: float, words: str
-) -> None:
-    precise = good(p99_ms=70.0, p99_undisturbed_ms=p99, stolen=0.4)
-    found = compared(precise).model_copy(update={"alone_p99_undisturbed_ms": 28.0})
-    assert f"p99 protected MISSED ({words} without steal)" in versus.judged(found)
-    out = StringIO()
-    Console(width=100, file=out).print(versus.compared(found))
-    assert "prod p99 without steal (alone 28.0)" in out.getvalue()
-    quiet = compared(good(p99_ms=70.0)).model_copy(update={"alone_p99_undisturbed_ms": 28.0})
-    assert "host" not in versus.judged(quiet)
-
-
-def test_the_definition_stands_beside_the_figures() -> None:
-    text = "\n".join(versus.lines(compared(good())))
-    assert "machine - batch + 0.80" in text
-    assert "1.60 CPU" in text
-
-
-@pytest.mark.parametrize(("needed", "is_told"), [(13.4, False), (13.5, True)])
-def test_a_surge_that_needs_all_of_batch_is_reported(needed: float, is_told: bool) -> None:
-    """Three surges of five seconds in which batch wants one CPU: 15 CPU seconds."""
-    found = compared(good(needed=needed, surges=3)).model_copy(update={"batch_wanted_cpus": 1.0, "surge_seconds": 5.0})
-    assert any("both policies act alike" in line for line in versus.lines(found)) is is_told
-
-
-def test_both_tables_fit_into_a_narrow_terminal_with_every_name_readable() -> None:
-    figures = {
-        "seconds": 10,
-        "requests": 1000,
-        "request_rate": 163.4,
-        "p50_ms": 1393.9,
-        "p99_ms": 9922.6,
-        "errors": 805,
-    }
-    others = {"pressure_mean": 0.445, "pressure_p90": 0.455, "prod_cpu": 1.19, "batch_cpu": 0.53, "other_cpu": 0.07}
-    phases = {name: Phase.model_validate({"name": name} | figures | others) for name in table.TITLES}
-    out = StringIO()
-    printed = Console(width=100, file=out, highlight=False)
-    printed.print(table.phases_of(phases))
-    printed.print(versus.compared(compared(good())))
-    lines = out.getvalue().splitlines()
-    text = "\n".join(lines)
-    assert max(map(len, lines)) <= 100
-    assert all(title in text for title in (*table.TITLES.values(), *versus.TITLES.values()))
-    assert "…" not in text
-    assert all(line.endswith(tuple("┓┃┩│┘")) for line in lines if line.startswith(tuple("┏┃┡│└")))
-
-
-def test_the_scene_policies_has_the_comparison_as_its_table() -> None:
-    found = compared(good())
-    told = POLICIES.report(PoliciesScene(turns=(Turn(variant="all surges"),), comparison=found))
-    assert told.columns == ("", "all or nothing", "precise", "goal")
-    assert {len(row) for row in told.rows} == {4}
-    assert [row[0] for row in told.rows][-1] == "above the waterline, s"
-    assert told.sentences == tuple(versus.lines(found))
-
-
-@pytest.mark.parametrize(
-    ("changes", "failed", "unmeasured"),
-    [
-        ({}, "", ""),
-        ({"p99_ms": 70.0}, "p99 protected MISSED: 70.0 ms, alone 28.0, goal 1.2 times that", ""),
-        ({"p99_ms": 70.0, "stolen": 0.4, "p99_undisturbed_ms": 34.0}, "p99 protected MISSED: 70.0 ms", ""),
-        ({"p99_ms": 70.0, "stolen": 0.4, "p99_undisturbed_ms": 33.0}, "", "p99 protected only without what the host"),
-        ({"p99_ms": 70.0, "stolen": 0.4, "p99_undisturbed_ms": None}, "p99 protected MISSED: 70.0 ms", ""),
-        ({"p99_ms": 34.0, "slower": 4, "requests": 300}, "", ""),
-        ({"p99_ms": 34.0, "slower": 12, "requests": 300}, "p99 protected MISSED: 34.0 ms", ""),
-        ({"above_needed_ratio": 0.16}, "lost no more than needed MISSED: +16%, goal at most 15%", ""),
-        ({"never_below": 1}, "below the waterline in time MISSED: after seconds: 1.00, 1 never, goal 2", ""),
-        ({"p99_ms": None}, "", "p99 protected: not measured"),
-        ({"crossed": 0}, "", "below the waterline in time: not measured"),
-        ({"actions": 0, "p99_ms": 70.0}, "", "it never had to act"),
-    ],
-)
-def test_a_missed_goal_fails_the_run_and_one_that_was_not_measured_is_not_shown(
-    changes: dict[str, object], failed: str, unmeasured: str
-) -> None:
-    found = compared(good(**changes)).model_copy(update={"alone_p99_undisturbed_ms": 28.0})
-    report = judge("policies", POLICIES.report(ALL.model_copy(update={"comparison": found})), ALL)
-    assert (bool(report.failures), bool(report.not_measurable)) == (bool(failed), bool(unmeasured))
-    assert failed in "".join(report.failures)
-    assert unmeasured in "".join(report.not_measurable)
-    assert bool(failed) <= ("MISSED" in versus.judged(found))
-
-
-def test_a_policy_that_was_not_measured_is_not_shown() -> None:
-    found = compared(good()).model_copy(update={"outcomes": {ALL_OR_NOTHING: good()}})
-    assert versus.not_measured(found) == ["policies: precise: not measured"]
-    assert versus.failures(found) == []
-
-
-def test_a_comparison_that_is_left_out_says_why() -> None:
-    assert versus.lines(PolicyComparison(left_out="skipped: it needs SECONDS=110 or more")) == [
-        "all or nothing against precise: skipped: it needs SECONDS=110 or more"
-    ]
