@@ -26,11 +26,11 @@ from tests.bench import stack
 from tests.bench.policies import documents
 from tests.bench.policies.comparison import MachineUse, SurgeFigures, SurgeSeen, figures
 from tests.bench.policies.contest import BATCH_PODS, BATCH_SHARE
-from tests.bench.policies.watch import UseWatch, lowered_of
+from tests.bench.policies.watch import QuotaWatch, UseWatch, lowered_of
 from tests.bench.verdict import Scale, Target
 
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
-from slackwater.demo.machine.kernel import Kernel, QuotaWatch
+from slackwater.demo.machine.kernel import Kernel
 from slackwater.demo.programs.load import percentile
 from slackwater.runtime.state import Endpoint
 

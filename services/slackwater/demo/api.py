@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import httpx2
 
+from slackwater.demo.scene import BrokenPromise
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.state import Endpoint
 
@@ -22,12 +23,13 @@ KINDS = {
     "arbitrationargs": "ArbitrationArgs",
     "podmigrationjobs": "PodMigrationJob",
 }
+NODEQOS = ("nodeqos", "default")
 _ANY_GENERATION = {"if-match": "*"}
 
 
 @dataclass(slots=True)
 class Api:
-    """REST client. Raises Unavailable with the server's message if a request fails."""
+    """REST client. Raises Unavailable with the server's message if a request fails, BrokenPromise if it is refused."""
 
     endpoint: Endpoint
     since: datetime
@@ -48,7 +50,7 @@ class Api:
     async def put(self, kind: str, name: str, spec: Mapping[str, Any]) -> None:
         """Write a document of a kind, named by its path, unconditionally."""
         document = {"apiVersion": "slackwater.io/v1alpha1", "kind": KINDS[kind], "metadata": {"name": name}}
-        await self._ask("PUT", f"/v1/{kind}/{name}", json={**document, "spec": spec}, headers=_ANY_GENERATION)
+        await self._ask("PUT", f"/v1/{kind}/{name}", json={**document, "spec": spec})
 
     async def document(self, kind: str, name: str) -> Item | None:
         """Returns the document in force; None if there is none."""
@@ -62,6 +64,11 @@ class Api:
         elif ((await self._optional(path)) or {"metadata": {}})["metadata"].get("generation"):
             await self._ask("DELETE", path, headers=_ANY_GENERATION)
 
+    async def observe(self) -> None:
+        """Keep the policy, and act on nothing: every limit is put back."""
+        present = await self.document(*NODEQOS) or {"spec": {}}
+        await self.put(*NODEQOS, {**present["spec"], "mode": "observe"})
+
     async def nodes(self) -> dict[str, Item]:
         """Returns the facts of every node that has reported them, by name."""
         items: list[Item] = (await self._ask("GET", "/v1/nodes"))["items"]
@@ -70,6 +77,12 @@ class Api:
     async def pods(self) -> list[Item]:
         """Returns every pod as last reported."""
         items: list[Item] = (await self._ask("GET", "/v1/pods"))["items"]
+        return items
+
+    async def reports(self, node: str, since: datetime, until: datetime | None) -> list[Item]:
+        """Returns the reports of a node in a time, oldest first; until now where `until` is None."""
+        parameters = {"since": since.isoformat()} | ({} if until is None else {"until": until.isoformat()})
+        items: list[Item] = (await self._ask("GET", f"/v1/nodes/{node}/usage", params=parameters))["items"]
         return items
 
     async def offer(self) -> Item | None:
@@ -118,5 +131,6 @@ class Api:
         if is_optional and answer.status_code == 404:
             return None
         if answer.status_code >= 300:
-            raise Unavailable(f"{method} {path} answered {answer.status_code}: {answer.text[:300]}")
+            error_of = Unavailable if answer.status_code >= 500 else BrokenPromise
+            raise error_of(f"{method} {path} answered {answer.status_code}: {answer.text[:300]}")
         return answer.json()

@@ -61,14 +61,10 @@ def cell(column: Column[Any], value: Value) -> str:
 
 def _compared(scene: Scene[Any], column: Column[Any], turns: Sequence[Turn[Any]], cpus: int) -> Comparison:
     without, ours = (_values(column, turns, variant) for variant in scene.compared)
-    word, why = None, ""
+    word: Word | None = None
+    why = ""
     if scene.compared[0] and column.better is not None:
-        word = compare(without, ours, column.better, is_exact=column.is_exact)
-        why = "" if column.is_exact else disturbance(scene, turns, cpus)
-        if why:
-            word = Word.TOO_FEW
-        elif word is Word.TOO_FEW:
-            why = f"{counted(len(without), 'turn')} without, {len(ours)} with"
+        word, why = _told(column, without, ours, disturbance(scene, turns, cpus))
     return Comparison(
         figure=f"{column.heading}, {column.unit}" if column.unit else column.heading,
         without=spread_text(without, column.digits) if scene.compared[0] else "",
@@ -76,6 +72,18 @@ def _compared(scene: Scene[Any], column: Column[Any], turns: Sequence[Turn[Any]]
         word=word,
         why=why,
     )
+
+
+def _told(column: Column[Any], without: Sequence[float], ours: Sequence[float], disturbed: str) -> tuple[Word, str]:
+    """Returns the word on a figure, and why it is too few to tell. Where a machine is disturbed, only a figure that was
+    counted can differ: what is measured differs for many reasons, and what is equal may have had no chance."""
+    if column.better is None:
+        return Word.TOO_FEW, ""
+    word = compare(without, ours, column.better, is_exact=column.is_exact)
+    if disturbed and (not column.is_exact or word is Word.SAME):
+        return Word.TOO_FEW, disturbed
+    few = f"{counted(len(without), 'turn')} without, {len(ours)} with"
+    return word, few if word is Word.TOO_FEW else ""
 
 
 def disturbance(scene: Scene[Any], turns: Sequence[Turn[Any]], cpus: int) -> str:

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from slackwater.demo.api import NODEQOS
 from slackwater.demo.machine.other_work import measured
 from slackwater.demo.report import Turn, report
 from slackwater.demo.scene import BrokenPromise, Document, Scene, Variant
@@ -21,8 +22,6 @@ from slackwater.demo.stage import Stage
 from slackwater.demo.summary import SceneSummary
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.plurals import counted
-
-NODEQOS = ("nodeqos", "default")
 
 
 @dataclass(slots=True)

@@ -31,13 +31,12 @@ from tests.bench.policies.comparison import (
     undisturbed,
 )
 from tests.bench.policies.documents import ALL_OR_NOTHING, PRECISE
-from tests.bench.policies.watch import UseWatch, batch_stands_still, lowered_of
+from tests.bench.policies.watch import QuotaWatch, UseWatch, batch_stands_still, lowered_of
 
-from slackwater.demo.api import Api
-from slackwater.demo.machine.kernel import Kernel, QuotaWatch
+from slackwater.demo.api import NODEQOS, Api
+from slackwater.demo.machine.kernel import Kernel
 from slackwater.demo.machine.workloads import Workloads, program
 from slackwater.demo.programs.load import Sample
-from slackwater.demo.runner import NODEQOS
 
 BATCH_PODS, BATCH_SHARE = 8, 0.42
 """The number of batch pods, and their total demand as a share of the machine."""

@@ -13,9 +13,58 @@ from pathlib import Path
 
 from tests.bench.policies.comparison import CpuUse, Lowered, rate
 
-from slackwater.demo.machine.kernel import Kernel, ObservedQuotaChange
+from slackwater.demo.machine.kernel import Kernel
 
-_USE_SECONDS = 0.1
+_POLL_SECONDS, _USE_SECONDS = 0.02, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedQuotaChange:
+    """The CPU limit of a pod observed at `at` (monotonic seconds); None = unlimited."""
+
+    at: float
+    pod: str
+    limit_milli: int | None
+
+
+@dataclass(slots=True)
+class QuotaWatch:
+    """Polls every batch quota 50 times a second in a separate thread and records changes."""
+
+    kernel: Kernel
+    originals: Mapping[str, int | None] = field(default_factory=dict)
+    changes: list[ObservedQuotaChange] = field(default_factory=list)
+    _folders: Mapping[str, Path] = field(default_factory=dict)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> QuotaWatch:
+        """Start before any throttle, because the first readings are taken as the originals."""
+        self._folders = self.kernel.batch_folders()
+        self.originals = self.kernel.limits_of(self._folders)
+        self._thread = threading.Thread(target=self._poll, name="quota-watch", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def now(self) -> dict[str, int | None]:
+        """The last reading of every quota."""
+        return {**self.originals, **{change.pod: change.limit_milli for change in tuple(self.changes)}}
+
+    def all_original(self) -> bool:
+        return self.now() == dict(self.originals)
+
+    def _poll(self) -> None:
+        known = dict(self.originals)
+        while not self._stop.wait(_POLL_SECONDS):
+            for pod, limit in self.kernel.limits_of(self._folders).items():
+                if pod in known and known[pod] != limit:
+                    known[pod] = limit
+                    self.changes.append(ObservedQuotaChange(time.monotonic(), pod, limit))
 
 
 @dataclass(slots=True)

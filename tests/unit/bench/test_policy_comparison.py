@@ -24,10 +24,9 @@ from tests.bench.policies.comparison import (
 )
 from tests.bench.policies.documents import ALL_OR_NOTHING, COOL_DOWN_SECONDS, PRECISE
 from tests.bench.policies.figure import judged
-from tests.bench.policies.watch import lowered_of
+from tests.bench.policies.watch import ObservedQuotaChange, lowered_of
 from tests.bench.verdict import Conditions
 
-from slackwater.demo.machine.kernel import ObservedQuotaChange
 from slackwater.demo.programs.load import Sample
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.values import Rule

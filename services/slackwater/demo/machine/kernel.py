@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.runtime.state import StateDir
 
-_POLL_SECONDS = 0.02
 _YIELDING = 10
 """So many times less than prod's, the weight of batch yields to prod where a kernel has no idle class."""
 
@@ -26,15 +24,6 @@ class KernelReading:
     waited: float | None
     prod_cpu: float
     batch_cpu: float
-
-
-@dataclass(frozen=True, slots=True)
-class ObservedQuotaChange:
-    """The CPU limit of a pod observed at `at` (monotonic seconds); None = unlimited."""
-
-    at: float
-    pod: str
-    limit_milli: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,43 +126,3 @@ class Kernel:
         else:
             quota, period = ((folder / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
         return None if quota in ("max", "-1") else int(quota) * 1000 // int(period)
-
-
-@dataclass(slots=True)
-class QuotaWatch:
-    """Polls every batch quota 50 times a second in a separate thread and records changes."""
-
-    kernel: Kernel
-    originals: Mapping[str, int | None] = field(default_factory=dict)
-    changes: list[ObservedQuotaChange] = field(default_factory=list)
-    _folders: Mapping[str, Path] = field(default_factory=dict)
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-
-    def __enter__(self) -> QuotaWatch:
-        """Start before any throttle, because the first readings are taken as the originals."""
-        self._folders = self.kernel.batch_folders()
-        self.originals = self.kernel.limits_of(self._folders)
-        self._thread = threading.Thread(target=self._poll, name="quota-watch", daemon=True)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def now(self) -> dict[str, int | None]:
-        """The last reading of every quota."""
-        return {**self.originals, **{change.pod: change.limit_milli for change in tuple(self.changes)}}
-
-    def all_original(self) -> bool:
-        return self.now() == dict(self.originals)
-
-    def _poll(self) -> None:
-        known = dict(self.originals)
-        while not self._stop.wait(_POLL_SECONDS):
-            for pod, limit in self.kernel.limits_of(self._folders).items():
-                if pod in known and known[pod] != limit:
-                    known[pod] = limit
-                    self.changes.append(ObservedQuotaChange(time.monotonic(), pod, limit))

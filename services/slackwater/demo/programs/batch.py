@@ -1,28 +1,22 @@
-"""The batch workload: compresses and hashes blocks at full speed and counts them.
+"""The batch workload: compresses and hashes blocks at full speed.
 
-    python -m slackwater.demo.programs.batch --processes 2 [--progress FILE]
+    python -m slackwater.demo.programs.batch --processes 2
 
-It uses all CPU time that it is given. Progress (blocks done by all processes) is written to FILE twice a second, which
-shows the cost of throttling in blocks of the batch job.
+It uses all CPU time that it is given.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import mmap
 import os
 import signal
-import struct
 import sys
-import time
 import zlib
-from pathlib import Path
 
 from slackwater.runtime.parent_death import die_with_parent
 
 _BLOCK = " ".join(f"{n * 2654435761 % 99991:x}" for n in range(45_000)).encode()
-_COUNTER = struct.Struct("<Q")
 
 
 def crunch(block: bytes, seed: bytes) -> bytes:
@@ -30,23 +24,16 @@ def crunch(block: bytes, seed: bytes) -> bytes:
     return hashlib.sha256(zlib.compress(seed + block, 6)).digest()
 
 
-def _burn(counters: mmap.mmap, slot: int) -> None:
-    seed, done = bytes(32), 0
-    while True:
-        seed = crunch(_BLOCK, seed)
-        done += 1
-        _COUNTER.pack_into(counters, slot * _COUNTER.size, done)
-
-
-def run(processes: int, progress: Path | None) -> int:
+def run(processes: int) -> int:
     """Compute until SIGTERM or SIGINT, then exit with 0."""
-    counters = mmap.mmap(-1, processes * _COUNTER.size)
     children = []
-    for slot in range(processes):
+    for _ in range(processes):
         pid = os.fork()
         if pid == 0:
             die_with_parent()
-            _burn(counters, slot)
+            seed = bytes(32)
+            while True:
+                seed = crunch(_BLOCK, seed)
         children.append(pid)
 
     def stop(_signal: int, _frame: object) -> None:
@@ -56,24 +43,16 @@ def run(processes: int, progress: Path | None) -> int:
     signal.signal(signal.SIGINT, stop)
     try:
         while True:
-            time.sleep(0.5)
-            if progress is not None:
-                blocks = sum(_COUNTER.unpack_from(counters, n * _COUNTER.size)[0] for n in range(processes))
-                progress.write_text(f"{blocks}\n")
+            signal.pause()
     finally:
         for pid in children:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+            os.kill(pid, signal.SIGKILL)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Slackwater's demo batch job: compress and hash, greedily.")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--progress", type=Path, help="file to write the number of finished blocks to")
-    given = parser.parse_args()
-    return run(given.processes, given.progress)
+    return run(parser.parse_args().processes)
 
 
 if __name__ == "__main__":

@@ -10,23 +10,20 @@ from __future__ import annotations
 import asyncio
 import time
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from slackwater.demo.machine.cache_watch import CacheWatch, mib_per_second
-from slackwater.demo.machine.page_cache import MIB, CacheGroup, drop_cache, write_file
+from slackwater.demo.machine.page_cache import MIB, CacheGroup, CacheWatch, drop_cache, write_file
 from slackwater.demo.machine.parent import ParentGroup
 from slackwater.demo.machine.workloads import program
 from slackwater.demo.programs.load import percentile
-from slackwater.demo.programs.reread import BlockRead, reads_of
-from slackwater.demo.programs.stream import progress_of
-from slackwater.demo.runner import NODEQOS
+from slackwater.demo.programs.reader import BlockRead, reads_of
 from slackwater.demo.scene import Column, Promise, Scene, Series, TakeTurn, Variant
-from slackwater.demo.scenes.memory import LIMIT_MIB, NEEDED_MIB
+from slackwater.demo.scenes.memory import LIMIT_MIB, NEEDED_MIB, Start
 from slackwater.demo.stage import Stage, available_mib, free_mib, holds_within, lacking, require
 from slackwater.model.errors import Unavailable
 
@@ -42,8 +39,6 @@ PRESSED_SECONDS: Final = 5
 """So many seconds of reading again above the waterline, batch must have its limit after."""
 _START_SECONDS, _LIMIT_SECONDS, _RESTORE_SECONDS, _STEP_SECONDS, _MOMENT_SECONDS = 60.0, 30.0, 30.0, 0.1, 0.25
 
-Start = Callable[[str, Sequence[str]], Awaitable[Process]]
-
 
 @dataclass(frozen=True, slots=True)
 class CacheTurn:
@@ -51,8 +46,8 @@ class CacheTurn:
     read again and that batch read. `limit_mib` is that of all batch pods together (None: none was set), `moments` the
     p99 and the limit all the time."""
 
-    p99_ms: float
-    end_p99_ms: float
+    p99_ms: float | None
+    end_p99_ms: float | None
     end_refault_mib: float
     end_batch_mib: float
     pressed_seconds: int
@@ -96,21 +91,20 @@ class CacheTurns:
         outs = {name: self.stage.file(f"cache-{name}.txt") for name in names}
         for name in names:  # prod has its file in the cache before batch begins
             started.append(await start(name, _command(name, self.files[name], outs[name])))
-            await require(partial(_noted, outs[name]), _START_SECONDS, f"{name} did not read its file")
-        groups = {name: await self._group(folder, name) for name in names}
-        watch = CacheWatch(groups["prod"], [groups[name] for name in names[1:]], BATCH_REQUEST_MIB)
+            await require(partial(_has_read, outs[name]), _START_SECONDS, f"{name} did not read its file")
+        groups = [await self._group(folder, name) for name in names]
+        watch = CacheWatch(groups[0], groups[1:], BATCH_REQUEST_MIB)
         await self._watched(watch, variant)
-        ended = time.monotonic()
-        limit = watch.limit_mib(ended)
-        reads, begin = reads_of(outs["prod"])[1], ended - END_SECONDS
-        batch = [[(note.at, note.bytes) for note in progress_of(outs[name]) if note.at >= begin] for name in names[1:]]
+        ended, reads = watch.seconds, reads_of(outs["prod"])
+        begin = ended - END_SECONDS
+        batch = [read for name in names[1:] for read in _within(reads_of(outs[name]), watch, begin, ended)]
         return CacheTurn(
-            p99_ms=_p99_ms(reads, watch.began, ended),
-            end_p99_ms=_p99_ms(reads, begin, ended),
+            p99_ms=_p99_ms(_within(reads, watch, 0.0, ended)),
+            end_p99_ms=_p99_ms(_within(reads, watch, begin, ended)),
             end_refault_mib=watch.refault_mib(begin, ended),
-            end_batch_mib=round(sum(mib_per_second(notes) for notes in batch), 1),
+            end_batch_mib=round(len(batch) / END_SECONDS, 1),
             pressed_seconds=watch.seconds_above(WATERLINE_MIB),
-            limit_mib=limit,
+            limit_mib=watch.limit_mib(ended),
             seconds_to_limit=watch.lowered_at(),
             is_restored=variant != SLACKWATER or await self._released(watch),
             moments=_moments(watch, ended, reads),
@@ -128,18 +122,16 @@ class CacheTurns:
         seconds = ALONE_SECONDS if variant == ALONE else BESIDE_SECONDS
         while watch.seconds < seconds:
             watch.note()
-            lowered = watch.lowered_at()
-            self.stage.narrator.doing(f"cache: {'no limit on batch' if lowered is None else 'batch is limited'}")
-            if variant == SLACKWATER and watch.seconds > seconds - 2 * _STEP_SECONDS:
-                missing = lowered is None and watch.refault_mib(time.monotonic() - 1, time.monotonic()) > WATERLINE_MIB
-                wanted = watch.seconds + 1 if missing else (lowered or 0.0) + SETTLED_SECONDS
-                seconds = min(max(seconds, wanted), _LIMIT_SECONDS)
+            lowered, now = watch.lowered_at(), watch.seconds
+            if variant == SLACKWATER and lowered is not None:
+                seconds = max(BESIDE_SECONDS, lowered + SETTLED_SECONDS)
+            elif variant == SLACKWATER and watch.refault_mib(now - 1, now) > WATERLINE_MIB:
+                seconds = min(max(seconds, now + 1), _LIMIT_SECONDS)
             await asyncio.sleep(_STEP_SECONDS)
 
     async def _released(self, watch: CacheWatch) -> bool:
         """Release every limit; returns whether each has its value of before."""
-        present = await self.stage.api.document(*NODEQOS)
-        await self.stage.api.put(*NODEQOS, {**(present or {"spec": {}})["spec"], "mode": "observe"})
+        await self.stage.api.observe()
         return await holds_within(watch.is_original, _RESTORE_SECONDS)
 
 
@@ -148,35 +140,29 @@ def _tier(name: str) -> str:
 
 
 def _command(name: str, file: Path, out: Path) -> tuple[str, ...]:
-    files = ("--file", str(file), "--out", str(out))
-    if name == "prod":
-        return program("reread", "--per-second", str(READS_PER_SECOND), *files)
-    return program("stream", "--mib-per-second", str(BATCH_MIB_PER_SECOND), *files)
+    pace, order = (READS_PER_SECOND, "random") if name == "prod" else (BATCH_MIB_PER_SECOND, "sequential")
+    flags = ("--file", str(file), "--out", str(out), "--per-second", str(pace))
+    return program("reader", "--order", order, *flags)
 
 
-def _noted(out: Path) -> bool:
+def _has_read(out: Path) -> bool:
     """Returns whether a program has read its whole file once."""
-    return out.exists() and out.read_text().count("\n") > 1
+    return bool(reads_of(out))
 
 
-def _p99_ms(reads: Sequence[BlockRead], begin: float, end: float) -> float:
-    within = [read.seconds * 1000 for read in reads if begin <= read.at <= end]
-    if not within:
-        raise Unavailable("prod ended no read")
-    return round(percentile(within, 0.99), 3)
+def _within(reads: Sequence[BlockRead], watch: CacheWatch, since: float, until: float) -> list[BlockRead]:
+    return [read for read in reads if since <= read.at - watch.began < until]
+
+
+def _p99_ms(reads: Sequence[BlockRead]) -> float | None:
+    return round(percentile([read.seconds * 1000 for read in reads], 0.99), 3) if reads else None
 
 
 def _moments(
     watch: CacheWatch, ended: float, reads: Sequence[BlockRead]
 ) -> list[tuple[float, float | None, int | None]]:
-    moments = []
-    for number in range(int((ended - watch.began) / _MOMENT_SECONDS)):
-        begin = watch.began + number * _MOMENT_SECONDS
-        within = [read.seconds * 1000 for read in reads if begin <= read.at < begin + _MOMENT_SECONDS]
-        p99 = round(percentile(within, 0.99), 3) if within else None
-        end = begin + _MOMENT_SECONDS
-        moments.append((round(end - watch.began, 2), p99, watch.limit_mib(end)))
-    return moments
+    ends = [number * _MOMENT_SECONDS for number in range(1, int(ended / _MOMENT_SECONDS) + 1)]
+    return [(end, _p99_ms(_within(reads, watch, end - _MOMENT_SECONDS, end)), watch.limit_mib(end)) for end in ends]
 
 
 @asynccontextmanager

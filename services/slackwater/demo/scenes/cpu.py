@@ -6,15 +6,12 @@ installed: while weights are in force, a quota comes only if the waterline stays
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.demo.machine.kernel import ObservedQuotaChange, QuotaWatch
 from slackwater.demo.machine.request_bench import RequestBench, Stretch, running_bench
-from slackwater.demo.runner import NODEQOS
 from slackwater.demo.scene import Column, Promise, Scene, TakeTurn, Variant
 from slackwater.demo.stage import Stage, holds_within, require
 
@@ -26,11 +23,11 @@ _START_SECONDS, _WEIGHTS_SECONDS, _RESTORE_SECONDS = 40.0, 30.0, 30.0
 
 @dataclass(frozen=True, slots=True)
 class CpuTurn:
-    """One turn: the surge, for how many of its seconds some quota of batch was below its original, whether batch
-    yielded to prod by its weight, and whether every quota was as before at the end."""
+    """One turn: the surge, how many throttles were decided in it, whether batch yielded to prod by its weight, and
+    whether every quota was as before at the end."""
 
     stretch: Stretch
-    quota_seconds: float
+    throttles: int
     batch_yields: bool
     is_restored: bool
 
@@ -45,29 +42,15 @@ class CpuTurns:
     async def take_turn(self, variant: str) -> CpuTurn:
         """Send the surge once the weights of the variant are in force."""
         kernel, api = self.stage.kernel, self.stage.api
-        yields = variant != PLAIN
-        await holds_within(lambda: kernel.batch_yields() == yields, _WEIGHTS_SECONDS)
-        with QuotaWatch(kernel) as watch:
-            await self.bench.measure(LOAD, LEAD_SECONDS)
-            stretch = await self.bench.measure(LOAD, SURGE_SECONDS)
-            has_yielded = kernel.batch_yields()
-            lowered = quota_seconds(watch.changes, watch.originals, time.monotonic())
-            present = await api.document(*NODEQOS)
-            await api.put(*NODEQOS, {**(present or {"spec": {}})["spec"], "mode": "observe"})
-            is_restored = await holds_within(watch.all_original, _RESTORE_SECONDS)
+        await holds_within(lambda: kernel.batch_yields() == (variant != PLAIN), _WEIGHTS_SECONDS)
+        originals, decided = kernel.batch_limits(), len(await api.decisions("throttle"))
+        await self.bench.measure(LOAD, LEAD_SECONDS)
+        stretch = await self.bench.measure(LOAD, SURGE_SECONDS)
+        has_yielded, decided = kernel.batch_yields(), len(await api.decisions("throttle")) - decided
+        await api.observe()
+        is_restored = await holds_within(lambda: kernel.batch_limits() == originals, _RESTORE_SECONDS)
         await self.bench.drain()
-        return CpuTurn(stretch, lowered, has_yielded, is_restored)
-
-
-def quota_seconds(changes: Sequence[ObservedQuotaChange], originals: Mapping[str, int | None], ended: float) -> float:
-    """Returns for how many seconds until `ended` some pod's quota differed from its original."""
-    limits, lowered, total = dict(originals), None, 0.0
-    for change in changes:
-        if lowered is not None:
-            total += change.at - lowered
-        limits[change.pod] = change.limit_milli
-        lowered = change.at if limits != dict(originals) else None
-    return round(total + (0.0 if lowered is None else ended - lowered), 2)
+        return CpuTurn(stretch, decided, has_yielded, is_restored)
 
 
 @asynccontextmanager
@@ -97,7 +80,7 @@ CPU: Final[Scene[CpuTurn]] = Scene(
         Column("prod_cpu", "prod used", lambda turn: turn.stretch.prod_cpu, "CPU", 2),
         Column("pressure", "prod stalled", lambda turn: turn.stretch.pressure, "share", 3),
         Column("errors", "failed requests", lambda turn: turn.stretch.errors),
-        Column("quota_seconds", "quota on batch", lambda turn: turn.quota_seconds, "s", 1),
+        Column("throttles", "throttles", lambda turn: turn.throttles),
     ),
     promises=(
         Promise("batch yields to prod by its weight", lambda turn: turn.batch_yields, (WEIGHTS, SLACKWATER)),

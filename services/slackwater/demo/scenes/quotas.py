@@ -164,7 +164,7 @@ class QuotaStages:
         self.started += 1
         name = f"{team}-{self.started}"
         out, checkpoint = self.stage.file(f"{name}.json"), self.stage.file(f"{name}.checkpoint")
-        command = program("claimed_job", "--out", str(out), "--checkpoint", str(checkpoint))
+        command = program("growth", "--start=1", "--end=1", "--out", str(out), "--checkpoint", str(checkpoint))
         flags = ("--quota", team, "--claim", out.stem, "--grace", f"{GRACE_SECONDS:g}")
         process = await self.stage.workloads.pod("prod", name, self.job_milli, JOB_MEMORY, *command, flags=flags)
         self.jobs.append(ClaimedJob(team, out.stem, process, out, checkpoint))
