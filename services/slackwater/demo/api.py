@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -24,6 +26,7 @@ KINDS = {
     "podmigrationjobs": "PodMigrationJob",
 }
 NODEQOS = ("nodeqos", "default")
+_PATIENCE_SECONDS, _RETRY_SECONDS = 30.0, 0.5
 _ANY_GENERATION = {"if-match": "*"}
 
 
@@ -124,13 +127,23 @@ class Api:
         return await self._ask("GET", path, is_optional=True)  # type: ignore[no-any-return]
 
     async def _ask(self, method: str, path: str, *, is_optional: bool = False, **how: Any) -> Any:
+        """Asks until the server has an answer: on a busy machine it may be away for a while."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            answer, problem = await self._answer(method, path, **how)
+            if answer is not None and answer.status_code < 300:
+                return answer.json()
+            if answer is not None and answer.status_code < 500:
+                if is_optional and answer.status_code == 404:
+                    return None
+                raise BrokenPromise(problem)
+            if time.monotonic() > deadline:
+                raise Unavailable(problem)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _answer(self, method: str, path: str, **how: Any) -> tuple[httpx2.Response | None, str]:
         try:
             answer = await self._client.request(method, path, **how)
         except httpx2.HTTPError as error:
-            raise Unavailable(f"{method} {path}: {error!r}") from error
-        if is_optional and answer.status_code == 404:
-            return None
-        if answer.status_code >= 300:
-            error_of = Unavailable if answer.status_code >= 500 else BrokenPromise
-            raise error_of(f"{method} {path} answered {answer.status_code}: {answer.text[:300]}")
-        return answer.json()
+            return None, f"{method} {path}: {error!r}"
+        return answer, f"{method} {path} answered {answer.status_code}: {answer.text[:200]}"

@@ -1,5 +1,5 @@
 """The end of a run in words that need no knowledge of Slackwater: per scene what was shown, without and with, and one
-word on it. Plain ASCII; narrow terminals get two lines per figure. Pure functions.
+word on it. Plain ASCII; narrow terminals get three lines per figure. Pure functions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def _narrow(shown: dict[str, SceneSummary]) -> list[str]:
         for compared in scene.comparisons:
             figure, without, ours, word = _figures(compared)
             found.append(f"{name}: {figure}")
-            found.append(f"  {f'{without} without, ' if without else ''}{ours} with{f': {word}' if word else ''}")
+            found += [f"  without: {without}"] if without else []
+            found.append(f"  with Slackwater: {ours}{f', {word}' if word else ''}")
     return found
 
 

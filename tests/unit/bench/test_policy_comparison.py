@@ -142,7 +142,7 @@ def test_only_what_takes_something_is_an_action() -> None:
 
 def rule_of(policy: str) -> Rule:
     parsed = NodeQos.model_validate(documents.document(PRESENT, policy))
-    return rulebook_of(parsed).documents.nodes[0].rules[0]
+    return rulebook_of(parsed).policies.nodes[0].rules[0]
 
 
 def test_both_policies_are_documents_of_ours_with_the_same_waterline() -> None:
