@@ -39,7 +39,7 @@ from slackwater.model.errors import Unavailable
 from slackwater.model.plurals import counted
 from slackwater.runtime.state import DEMO_PICTURES, RUN_SUMMARY, VARIABLE, Endpoint, client_state_dir, write_atomically
 
-_END_SECONDS, _END_STEP_SECONDS = 10.0, 0.2
+_END_SECONDS, _END_STEP_SECONDS, _OVERTIME_SECONDS = 10.0, 0.2, 60.0
 _PIPE_WIDTH = 120
 _NO_CGROUPS = "it needs writable cgroups: run as root, or delegate a cgroup tree"
 
@@ -164,7 +164,8 @@ class Direction:
         """Run a scene, keep its report and picture, and write the summary so far."""
         scene = planned.scene
         self.stage.narrator.doing(scene.name)
-        entry, turns = await SceneRun(self.stage, scene, deadline).perform(planned)
+        overtime = 0.0 if any(other.is_shown for other in self.found.values()) else _OVERTIME_SECONDS
+        entry, turns = await SceneRun(self.stage, scene, deadline, overtime).perform(planned)
         if entry.is_shown:
             file = self.stage.workloads.state_dir / DEMO_PICTURES / f"{scene.name}.svg"
             write_atomically(file, picture(scene, turns))

@@ -26,11 +26,13 @@ from slackwater.model.plurals import counted
 
 @dataclass(slots=True)
 class SceneRun:
-    """Runs one scene. `deadline` (monotonic seconds) is the end of the run; None is no limit."""
+    """Runs one scene. `deadline` (monotonic seconds) is the end of the run; None is no limit. A scene that has begun may
+    be over so many seconds later: a run shows one scene, however busy the machine is."""
 
     stage: Stage
     scene: Scene[Any]
     deadline: float | None = None
+    overtime_seconds: float = 0.0
     turns: list[Turn[Any]] = field(default_factory=list)
     is_broken: bool = False
     """A promise was broken outside of the turns."""
@@ -60,7 +62,7 @@ class SceneRun:
 
     async def _rounds(self, rounds: int) -> tuple[str, str]:
         """Take the turns; returns why the scene is not shown, and what failed, each empty if nothing did."""
-        limit = asyncio.timeout(None if self.deadline is None else self._left())
+        limit = asyncio.timeout(None if self.deadline is None else self._left() + self.overtime_seconds)
         try:
             async with limit, self._policies() as present, self.scene.opened(self.stage) as take_turn:
                 for number in range(rounds):

@@ -17,7 +17,6 @@ import pytest
 from slackwater.demo.machine.page_cache import drop_cache, write_file
 from slackwater.demo.programs.load import read_samples
 from slackwater.demo.programs.reader import reads_of
-from slackwater.demo.scenes.quotas import TERMINATED
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT / 'services'}:{ROOT / 'libs'}"}
@@ -64,7 +63,8 @@ def test_the_service_answers_the_same_work_with_the_same_result(service: tuple[s
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/quote", timeout=5) as answer:
             answers.add(answer.read())
     assert len(answers) == 1
-    assert len(answers.pop().strip()) == 64
+    instance, digest = answers.pop().split()
+    assert (instance, len(digest)) == (b"-", 64)
 
 
 def test_sigterm_ends_the_service_and_its_workers(service: tuple[subprocess.Popen[bytes], int]) -> None:
@@ -110,7 +110,6 @@ def test_a_growing_program_holds_what_it_was_asked_for_and_ends_with_its_checkpo
     process.terminate()
     assert process.wait(60) == -signal.SIGTERM
     assert json.loads(checkpoint.read_text()) == {"mib": 3}
-    assert 128 + signal.SIGTERM == TERMINATED
 
 
 @pytest.mark.parametrize("order", ["random", "sequential"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slackwater.demo.programs.moved_service import instance_of
+from slackwater.demo.programs.service import instance_of
 from slackwater.demo.scenes.moves import longest_silence, mixed_answers
 
 
@@ -23,4 +23,4 @@ def test_a_silence_lies_between_two_answers_and_no_old_pod_answers_after_the_new
 def test_the_service_reads_its_instance_from_either_version_of_cgroups() -> None:
     assert instance_of("4:cpu,cpuacct:/slackwater-1a2b/prod/uid\n0::/\n") == "1a2b"
     assert instance_of("0::/user.slice/slackwater-9f/prod/x\n") == "9f"
-    assert instance_of("0::/init.scope\n") == ""
+    assert instance_of("0::/init.scope\n") == "-"

@@ -1,6 +1,9 @@
 """The prod workload: an HTTP service that does real CPU work for every request.
 
-    python -m slackwater.demo.programs.service --workers 2 --rounds 30000 --announce FILE [--port 0]
+    python -m slackwater.demo.programs.service --workers 2 --rounds 30000 --announce FILE [--port 0] [--owner PID]
+
+An answer begins with the cgroup instance that the service runs in. With an owner it ends when that process is gone,
+because a pod that an agent started outlives the agent and the demo.
 
 Workers are processes that block in accept() on one shared socket, so an idle worker accepts the next request. Other
 requests wait in the listen queue, not on a CPU, so the measured pressure is contention with other work. A request costs
@@ -14,18 +17,29 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import signal
 import socket
 import sys
 import time
 from pathlib import Path
+from typing import Final
 
 from slackwater.runtime.parent_death import die_with_parent
 
 _DOCUMENT = json.dumps([{"order": n, "sku": f"item-{n * 7919 % 997}", "price": n * 1.07} for n in range(60)]).encode()
-_LISTEN_QUEUE = 1024
+_LISTEN_QUEUE, _OWNER_SECONDS = 1024, 0.5
 _CALIBRATION_ROUNDS = 5000
 _CLIENT_PATIENCE_SECONDS = 5.0
+
+
+def instance_of(cgroups: str) -> str:
+    """Returns the instance whose cgroup a process is in, from the text of /proc/PID/cgroup; `-`: of none."""
+    found = re.search(r"/slackwater-([^/\n]+)", cgroups)
+    return found[1] if found else "-"
+
+
+_INSTANCE: Final = instance_of(Path("/proc/self/cgroup").read_text())
 
 
 def answer(rounds: int) -> bytes:
@@ -60,7 +74,7 @@ def _handle(connection: socket.socket, rounds: int) -> None:
         if not chunk:
             return
         request += chunk
-    body = answer(rounds) + b"\n"
+    body = f"{_INSTANCE} ".encode() + answer(rounds) + b"\n"
     head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     connection.sendall(head.encode() + body)
 
@@ -75,8 +89,9 @@ def _work(listener: socket.socket, rounds: int) -> None:
             continue
 
 
-def serve(port: int, workers: int, rounds: int, announce: Path | None) -> int:
-    """Run until SIGTERM or SIGINT. Exit with 1 if a worker ends by itself, because capacity is missing then."""
+def serve(port: int, workers: int, rounds: int, announce: Path | None, owner: int | None = None) -> int:
+    """Run until SIGTERM or SIGINT, or the end of the owner. Exit with 1 if a worker ends by itself, because capacity is
+    missing then."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
@@ -100,7 +115,10 @@ def serve(port: int, workers: int, rounds: int, announce: Path | None) -> int:
             draft = announce.with_suffix(".tmp")
             draft.write_text(json.dumps(facts))
             draft.rename(announce)
-        os.wait()
+        while owner is not None and Path(f"/proc/{owner}").exists():
+            time.sleep(_OWNER_SECONDS)
+        if owner is None:
+            os.wait()
         return 1
     finally:
         for pid in children:
@@ -117,8 +135,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=0, help="work per request; 0 calibrates to --request-ms")
     parser.add_argument("--request-ms", type=float, default=6.0, help="approximate CPU time per request")
     parser.add_argument("--announce", type=Path, help="file to write port, rounds and pid to when ready")
+    parser.add_argument("--owner", type=int, help="process with which the service ends")
     given = parser.parse_args()
-    return serve(given.port, given.workers, given.rounds or rounds_for(given.request_ms / 1000), given.announce)
+    rounds = given.rounds or rounds_for(given.request_ms / 1000)
+    return serve(given.port, given.workers, rounds, given.announce, given.owner)
 
 
 if __name__ == "__main__":

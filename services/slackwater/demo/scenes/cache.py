@@ -17,13 +17,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from slackwater.demo.machine.jobs import Start
 from slackwater.demo.machine.page_cache import MIB, CacheGroup, CacheWatch, drop_cache, write_file
 from slackwater.demo.machine.parent import ParentGroup
 from slackwater.demo.machine.workloads import program
 from slackwater.demo.programs.load import percentile
 from slackwater.demo.programs.reader import BlockRead, reads_of
 from slackwater.demo.scene import Column, Promise, Scene, Series, TakeTurn, Variant
-from slackwater.demo.scenes.memory import LIMIT_MIB, NEEDED_MIB, Start
+from slackwater.demo.scenes.memory import LIMIT_MIB, NEEDED_MIB
 from slackwater.demo.stage import Stage, available_mib, free_mib, holds_within, lacking, require
 from slackwater.model.errors import Unavailable
 

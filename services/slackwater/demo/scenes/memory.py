@@ -7,21 +7,17 @@ is a plain cgroup and the kernel chooses whom it kills. With it the parent is th
 
 from __future__ import annotations
 
-import asyncio
-import json
 import time
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final
 
+from slackwater.demo.machine.jobs import Ending, Job, Start, start_job
 from slackwater.demo.machine.parent import ParentGroup
-from slackwater.demo.machine.workloads import program
 from slackwater.demo.scene import Column, Promise, Scene, Series, TakeTurn, Variant
 from slackwater.demo.stage import Stage, available_mib, lacking, require
-from slackwater.model.errors import Unavailable
 
 PLAIN, SLACKWATER = "plain", "slackwater"
 MIB: Final = 1 << 20
@@ -30,40 +26,7 @@ PROD_START_MIB, PROD_END_MIB, PROD_MIB_PER_SECOND = 200, 1000, 60.0
 WATERLINE, TARGET, GRACE_SECONDS = 0.90, 0.88, 5
 NEEDED_MIB: Final = LIMIT_MIB + 1000
 """Available memory from which the machine itself is not in want."""
-_START_SECONDS, _GROW_SECONDS, _STEP_SECONDS = 60.0, 90.0, 0.1
-
-Ending = Literal["running", "checkpoint", "killed"]
-Start = Callable[[str, Sequence[str]], Awaitable[Process]]
-
-
-@dataclass(slots=True)
-class GrowingProgram:
-    """One started program and the files that it writes."""
-
-    process: Process
-    out: Path
-    checkpoint: Path
-
-    @property
-    def state(self) -> dict[str, Any]:
-        try:
-            state: dict[str, Any] = json.loads(self.out.read_text())
-        except (FileNotFoundError, ValueError):
-            return {"mib": 0, "slowest_ms": 0.0, "done": False}
-        return state
-
-    @property
-    def held_mib(self) -> int:
-        return int(self.state["mib"]) if self.is_running else 0
-
-    @property
-    def is_running(self) -> bool:
-        return self.process.returncode is None
-
-    def ending(self) -> Ending:
-        if self.is_running:
-            return "running"
-        return "checkpoint" if self.checkpoint.exists() else "killed"
+_START_SECONDS, _GROW_SECONDS = 60.0, 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,52 +53,44 @@ class MemoryTurns:
             return await self._turn(self._managed)
         name = f"slackwater-plain-{time.monotonic_ns()}"
         with ParentGroup.limited(self.stage.kernel.hierarchy, name, LIMIT_MIB * MIB) as parent:
-            return await self._turn(lambda name, command: parent.start(*command))
+            return await self._turn(lambda name, command: parent.start(*command, name=name))
 
     async def _managed(self, name: str, command: Sequence[str]) -> Process:
-        tier = "prod" if name == "prod" else "batch"
+        tier = "prod" if name == "memory-prod" else "batch"
         # the request of batch is a hard limit too, so it has room for the interpreter
         request = f"{PROD_END_MIB if tier == 'prod' else BATCH_MIB + 50}Mi"
-        return await self.stage.workloads.pod(tier, f"memory-{name}", 100, request, *command)
+        return await self.stage.workloads.pod(tier, name, 100, request, *command)
 
     async def _turn(self, start: Start) -> MemoryTurn:
         async with self.stage.programs() as started:
-            batch = [
-                await self._program(start, f"batch-{number}", BATCH_MIB, BATCH_MIB, started)
-                for number in range(1, BATCH_PODS + 1)
-            ]
+            batch = []
+            for number in range(1, BATCH_PODS + 1):
+                batch.append(await start_job(self.stage, start, f"memory-batch-{number}", (BATCH_MIB, BATCH_MIB)))
+                started.append(batch[-1].process)
             await require(lambda: all(pod.state["done"] for pod in batch), _START_SECONDS, "batch did not start")
-            prod = await self._program(start, "prod", PROD_START_MIB, PROD_END_MIB, started)
+            growth = (PROD_START_MIB, PROD_END_MIB)
+            prod = await start_job(self.stage, start, "memory-prod", growth, PROD_MIB_PER_SECOND)
+            started.append(prod.process)
             levels = await self._followed(prod, batch)
-            state = prod.state
             return MemoryTurn(
-                prod_killed=not prod.is_running,
-                prod_mib=int(state["mib"]),
-                slowest_ms=float(state["slowest_ms"]),
+                prod_killed=prod.ending() != "running",
+                prod_mib=int(prod.state["mib"]),
+                slowest_ms=float(prod.state["slowest_ms"]),
                 batch=tuple(pod.ending() for pod in batch),
                 levels=levels,
             )
 
-    async def _program(
-        self, start: Start, name: str, start_mib: int, end_mib: int, started: list[Process]
-    ) -> GrowingProgram:
-        out, checkpoint = self.stage.file(f"memory-{name}.json"), self.stage.file(f"memory-{name}.checkpoint")
-        sizes = ("--start", str(start_mib), "--end", str(end_mib), "--per-second", str(PROD_MIB_PER_SECOND))
-        command = program("growth", *sizes, "--out", str(out), "--checkpoint", str(checkpoint))
-        started.append(await start(name, command))
-        return GrowingProgram(started[-1], out, checkpoint)
-
-    async def _followed(self, prod: GrowingProgram, batch: Sequence[GrowingProgram]) -> list[tuple[float, int, int]]:
+    async def _followed(self, prod: Job, batch: Sequence[Job]) -> list[tuple[float, int, int]]:
         """Follow the growth until prod is done or dead. Raises Unavailable if it is neither in time."""
         levels, began = list[tuple[float, int, int]](), time.monotonic()
-        while prod.is_running and not prod.state["done"]:
-            seconds = time.monotonic() - began
-            if seconds > _GROW_SECONDS:
-                raise Unavailable(f"prod did not reach {PROD_END_MIB} MiB within {_GROW_SECONDS:g} s")
-            levels.append((round(seconds, 1), prod.held_mib, sum(pod.held_mib for pod in batch)))
-            self.stage.narrator.doing(f"memory: prod holds {levels[-1][1]} MiB, batch {levels[-1][2]}")
-            await asyncio.sleep(_STEP_SECONDS)
-        await asyncio.sleep(_STEP_SECONDS)
+
+        def is_over() -> bool:
+            seconds, held = time.monotonic() - began, sum(pod.held_mib for pod in batch)
+            levels.append((round(seconds, 1), prod.held_mib, held))
+            self.stage.narrator.doing(f"memory: prod holds {levels[-1][1]} MiB, batch {held}")
+            return prod.ending() != "running" or bool(prod.state["done"])
+
+        await require(is_over, _GROW_SECONDS, f"prod did not reach {PROD_END_MIB} MiB")
         return levels
 
 

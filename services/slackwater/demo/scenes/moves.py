@@ -206,7 +206,7 @@ def workload_file(folder: Path, port: int) -> Path:
     """Writes the workload file that both agents read."""
     folder.mkdir(parents=True, exist_ok=True)
     spec = {
-        "command": program("moved_service", "--port", str(port), "--owner", str(os.getpid())),
+        "command": program("service", "--workers=1", "--rounds=1", "--port", str(port), "--owner", str(os.getpid())),
         "environment": {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
         "tier": "prod",
         "cpu": "100m",

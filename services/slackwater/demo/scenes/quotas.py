@@ -15,10 +15,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from slackwater.demo.machine.workloads import program
+from slackwater.demo.machine.jobs import Ending, Job, start_job
 from slackwater.demo.scene import Column, Promise, Scene, Series, TakeTurn, Variant
 from slackwater.demo.stage import Stage, holds_within, require
 from slackwater.model.quantities import format_cpu
@@ -28,33 +27,7 @@ LENDER, BORROWER = "team-a", "team-b"
 TEAMS: Final = (LENDER, BORROWER)
 JOBS, ASKED_JOBS = 4, 2
 JOB_MEMORY, GRACE_SECONDS = "64Mi", 10.0
-TERMINATED: Final = 128 + 15
-"""Exit status of a job that ended by SIGTERM."""
 _DESCRIBED_SECONDS, _STAGE_SECONDS, _SAMPLE_SECONDS, _SHOWN_SECONDS = 40.0, 60.0, 0.2, 1.0
-
-Ending = Literal["running", "checkpoint", "killed"]
-
-
-@dataclass(slots=True)
-class ClaimedJob:
-    """One job of a team: its claim, its process and the files that it writes."""
-
-    team: str
-    claim: str
-    process: Process
-    out: Path
-    checkpoint: Path
-
-    @property
-    def is_running(self) -> bool:
-        return self.process.returncode is None and self.out.exists()
-
-    def ending(self) -> Ending:
-        """How it stands; one that has not started counts as running."""
-        if self.process.returncode is None:
-            return "running"
-        kept = self.process.returncode == TERMINATED and self.checkpoint.exists()
-        return "checkpoint" if kept else "killed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +56,14 @@ class QuotaStages:
 
     stage: Stage
     total_milli: int
-    jobs: list[ClaimedJob] = field(default_factory=list)
+    jobs: dict[str, list[Job]] = field(default_factory=lambda: {team: [] for team in TEAMS})
+    """By team; a claim has the name of its job."""
     levels: list[tuple[float, int, int]] = field(default_factory=list)
     owed_milli: int = 0
     began: float = 0.0
     started: int = 0
+    run: str = field(default_factory=lambda: str(time.monotonic_ns() // 1_000_000))
+    """Part of the ids of claims: quota knows those of an earlier round."""
 
     @property
     def job_milli(self) -> int:
@@ -131,8 +107,8 @@ class QuotaStages:
     async def _turn(self) -> QuotaTurn:
         tree = await self._tree()
         lender, borrower = (_figures(tree, team) for team in TEAMS)
-        claims = {job.claim: await self.stage.api.claim(job.claim) or {} for job in self.jobs}
-        orders = [claims[job.claim].get("reclaim") for job in self.jobs if job.team == BORROWER]
+        claims = {team: [await self.stage.api.claim(job.name) or {} for job in self.jobs[team]] for team in TEAMS}
+        orders = [claim.get("reclaim") for claim in claims[BORROWER]]
         return QuotaTurn(
             total_milli=self.total_milli,
             job_milli=self.job_milli,
@@ -143,8 +119,8 @@ class QuotaStages:
             borrowed_milli=borrower["borrowed"].get("cpu", 0),
             owed_milli=self.owed_milli,
             reclaimed=sum(order is not None and order["for_quota"] == LENDER for order in orders),
-            endings=tuple(job.ending() for job in self.jobs if job.team == BORROWER),
-            waited_seconds=max((_waited(claims[job.claim]) for job in self.jobs if job.team == LENDER), default=None),
+            endings=tuple(job.ending() for job in self.jobs[BORROWER]),
+            waited_seconds=max((_waited(claim) for claim in claims[LENDER]), default=None),
             levels=tuple(self.levels),
         )
 
@@ -161,16 +137,15 @@ class QuotaStages:
         await require(is_in_force, _DESCRIBED_SECONDS, "the quotas were not in force")
 
     async def _start(self, team: str) -> None:
+        async def start(name: str, command: Sequence[str]) -> Process:
+            flags = ("--quota", team, "--claim", name, "--grace", f"{GRACE_SECONDS:g}")
+            return await self.stage.workloads.pod("prod", name, self.job_milli, JOB_MEMORY, *command, flags=flags)
+
         self.started += 1
-        name = f"{team}-{self.started}"
-        out, checkpoint = self.stage.file(f"{name}.json"), self.stage.file(f"{name}.checkpoint")
-        command = program("growth", "--start=1", "--end=1", "--out", str(out), "--checkpoint", str(checkpoint))
-        flags = ("--quota", team, "--claim", out.stem, "--grace", f"{GRACE_SECONDS:g}")
-        process = await self.stage.workloads.pod("prod", name, self.job_milli, JOB_MEMORY, *command, flags=flags)
-        self.jobs.append(ClaimedJob(team, out.stem, process, out, checkpoint))
+        self.jobs[team].append(await start_job(self.stage, start, f"{team}-{self.started}-{self.run}"))
 
     def _running(self, team: str) -> int:
-        return sum(job.is_running for job in self.jobs if job.team == team)
+        return sum(job.has_begun for job in self.jobs[team])
 
     async def _tree(self) -> dict[str, Any]:
         return await self.stage.api.quota_tree()
@@ -188,12 +163,13 @@ class QuotaStages:
 
     async def clear(self) -> None:
         """End all jobs, and release what they hold."""
-        await asyncio.gather(*(self.stage.workloads.stop(job.process) for job in self.jobs))
-        for job in self.jobs:
-            claim = await self.stage.api.claim(job.claim)
-            if claim is not None and claim.get("ended_at") is None:
-                await self.stage.api.release(job.team, job.claim)
-        self.jobs = []
+        await asyncio.gather(*(self.stage.workloads.stop(job.process) for jobs in self.jobs.values() for job in jobs))
+        for team, jobs in self.jobs.items():
+            for job in jobs:
+                claim = await self.stage.api.claim(job.name)
+                if claim is not None and claim.get("ended_at") is None:
+                    await self.stage.api.release(team, job.name)
+            jobs.clear()
 
 
 def _figures(tree: dict[str, Any], team: str) -> dict[str, Any]:
