@@ -40,7 +40,7 @@ def report(scene: Scene[Any], turns: Sequence[Turn[Any]], cpus: int) -> SceneSum
             for turn in turns
         ),
         comparisons=tuple(_compared(scene, column, turns, cpus) for column in scene.columns if column.better),
-        notes=tuple(dict.fromkeys(note for turn in turns if (note := scene.note(turn.record)))),
+        notes=tuple(note for turn in turns if (note := scene.note(turn.record)))[-1:],
         failures=tuple(text for promise in scene.promises for text in _broken(scene, promise, turns)),
     )
 

@@ -26,8 +26,8 @@ from slackwater.model.plurals import counted
 
 @dataclass(slots=True)
 class SceneRun:
-    """Runs one scene. `deadline` (monotonic seconds) is the end of the run; None is no limit. A scene that has begun may
-    be over so many seconds later: a run shows one scene, however busy the machine is."""
+    """Runs one scene. `deadline` (monotonic seconds) is the end of the run; None is no limit. With overtime, a scene
+    that has begun may end so much later: a run shows one scene, however busy the machine is."""
 
     stage: Stage
     scene: Scene[Any]

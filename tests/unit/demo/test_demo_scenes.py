@@ -35,9 +35,9 @@ TAKEN_BACK = replace(
     SHARED, lender_running=2, borrower_waiting=0, owed_milli=1000, reclaimed=2, waited_seconds=1.2,
     endings=("running", "running", "checkpoint", "checkpoint"),
 )  # fmt: skip
-MOVED = moves.MoveTurn("node-a", "node-b", "moved", "", "", 3.1, 1.2, 1.3, 40, 0, "node-b")
+MOVED = moves.MoveTurn("node-a", "node-b", {"outcome": "moved", "downtimeSeconds": 1.2}, 3.1, 1.3, 40, 0, "node-b")
 TIDE = fleet.FleetTurn(0.05, 4.8, 2.0, is_throttled=True, is_restored=True, levels=((0.5, 3.0),))
-STAYED = {"outcome": "old_pod_runs", "answers_from": "node-a", "reason": "Unschedulable"}
+STAYED = {"outcome": "old_pod_runs", "reason": "Unschedulable", "message": "0 of 2 nodes take it: 1 headroom"}
 
 KEPT: list[tuple[Scene[Any], str, Any]] = [
     (lend.LEND, "requests", replace(LENT, room_milli=0, placed=0, placed_milli=0, core_seconds=0.0)),
@@ -54,7 +54,7 @@ KEPT: list[tuple[Scene[Any], str, Any]] = [
     (quotas.QUOTAS, "elastic", BORROWED),
     (quotas.QUOTAS, "asked", TAKEN_BACK),
     (moves.MOVES, "moved", MOVED),
-    (moves.MOVES, "moved", replace(MOVED, **STAYED, message="0 of 2 nodes take it: 1 headroom")),
+    (moves.MOVES, "moved", replace(MOVED, status=STAYED, answers_from="node-a")),
     (fleet.FLEET, "slackwater", TIDE),
     (fleet.FLEET, "plain", replace(TIDE, is_throttled=False)),
 ]
@@ -83,12 +83,12 @@ BROKEN: list[tuple[Scene[Any], str, Any, str]] = [
     (
         moves.MOVES,
         "moved",
-        replace(MOVED, **STAYED, message="1 labels-or-taints"),
+        replace(MOVED, status={**STAYED, "message": "1 taints"}),
         "with the service on the other node",
     ),
-    (moves.MOVES, "moved", replace(MOVED, outcome=""), "with the service on the other node"),
+    (moves.MOVES, "moved", replace(MOVED, status={}), "with the service on the other node"),
     (moves.MOVES, "moved", replace(MOVED, answers_from="node-a"), "after a move the new pod answers"),
-    (moves.MOVES, "moved", replace(MOVED, downtime_seconds=None), "a move states its downtime"),
+    (moves.MOVES, "moved", replace(MOVED, status={"outcome": "moved"}), "a move states its downtime"),
     (moves.MOVES, "moved", replace(MOVED, mixed=2), "the old pod never answers beside the new one"),
     (fleet.FLEET, "slackwater", replace(TIDE, is_throttled=False), "batch gets a quota in the surge"),
     (fleet.FLEET, "slackwater", replace(TIDE, is_restored=False), "every quota is put back after the surge"),

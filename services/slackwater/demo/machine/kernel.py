@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,8 +82,7 @@ class Kernel:
         for folder in self.hierarchy.directories(self.root):
             if folder.is_dir():
                 found.append(f"cgroup {folder}")
-                for procs in folder.glob("**/cgroup.procs"):
-                    found.extend(f"process {pid} in {procs.parent}" for pid in procs.read_text().split())
+                found += [f"process {pid} in {group}" for group, pid in processes_below(folder)]
         return found
 
     def _entries(self, tier: str) -> list[dict[str, str]]:
@@ -126,3 +125,10 @@ class Kernel:
         else:
             quota, period = ((folder / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
         return None if quota in ("max", "-1") else int(quota) * 1000 // int(period)
+
+
+def processes_below(folder: Path) -> Iterator[tuple[Path, int]]:
+    """Every cgroup below a folder, and a process in it."""
+    for procs in folder.glob("**/cgroup.procs"):
+        with suppress(OSError):  # the pod has ended
+            yield from ((procs.parent, int(pid)) for pid in procs.read_text().split())

@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-from slackwater.demo.machine.kernel import Kernel
+from slackwater.demo.machine.kernel import Kernel, processes_below
 from slackwater.demo.machine.workloads import program
+from slackwater.demo.stage import holds_within
 from slackwater.runtime.state import VARIABLE, StateDir
 
-_END_SECONDS: Final = 30.0
+_POD_END_SECONDS, _END_SECONDS = 5.0, 30.0
 
 
 @dataclass(slots=True)
@@ -71,34 +71,18 @@ class LocalAgent:
             for pid in self._pids():
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
-            if await self._until_empty():
+            if await holds_within(lambda: not self._pids(), _POD_END_SECONDS):
                 break
-        if self.process is None or self.process.returncode is not None:
-            return
-        self.process.terminate()
-        try:
-            await asyncio.wait_for(self.process.wait(), _END_SECONDS)
-        except TimeoutError:
-            self.process.kill()
-            await self.process.wait()
-
-    async def _until_empty(self) -> bool:
-        for _ in range(20):
-            if not self._pids():
-                return True
-            await asyncio.sleep(0.1)
-        return False
+        if self.process is not None and self.process.returncode is None:
+            self.process.terminate()
+            if not await holds_within(
+                lambda: self.process is None or self.process.returncode is not None, _END_SECONDS
+            ):
+                self.process.kill()
 
     def _pids(self) -> set[int]:
         kernel = Kernel.of(self.state_dir)
-        files = [
-            file for folder in kernel.hierarchy.directories(kernel.root) for file in folder.glob("**/cgroup.procs")
-        ]
-        found: set[int] = set()
-        for file in files:
-            with suppress(OSError):  # the pod has ended
-                found |= {int(pid) for pid in file.read_text().split()}
-        return found
+        return {pid for folder in kernel.hierarchy.directories(kernel.root) for _, pid in processes_below(folder)}
 
 
 @asynccontextmanager

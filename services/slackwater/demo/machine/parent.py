@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
+import signal
 import time
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
+from slackwater.demo.machine.kernel import processes_below
+from slackwater.demo.machine.workloads import program
 from slackwater.model.errors import Misconfigured
 
-_REMOVE_SECONDS = 3.0
+_REMOVE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +66,13 @@ class ParentGroup:
         """The group of a program of this name."""
         return self.directory / name
 
-    async def start(self, *command: str, name: str = "") -> Process:
+    async def start(self, name: str, command: Sequence[str]) -> Process:
         """Start a program in a group of its own below this one, as a plain orchestrator would: no tiers, no scores."""
-        child = self.child(name or f"p{len(list(self.directory.iterdir()))}-{time.monotonic_ns()}")
+        child = self.child(name)
         child.mkdir()
         enter = f'echo 0 > "{child}/cgroup.procs" && exec "$@"'
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "slackwater.demo.programs.die_with_parent"),
-            *("/bin/sh", "-c", enter, "sh", *command),
+            *program("die_with_parent", "/bin/sh", "-c", enter, "sh", *command),
             stdin=DEVNULL,
             stdout=DEVNULL,
             start_new_session=True,
@@ -79,13 +80,13 @@ class ParentGroup:
 
     def remove(self) -> None:
         """Kill what is left and remove the group."""
-        for _ in range(int(_REMOVE_SECONDS / 0.05) if self.directory.exists() else 0):
-            for procs in self.directory.glob("**/cgroup.procs"):
-                for pid in procs.read_text().split():
-                    with suppress(ProcessLookupError):
-                        os.kill(int(pid), 9)
+        deadline = time.monotonic() + _REMOVE_SECONDS
+        while self.directory.exists() and time.monotonic() < deadline:
+            for _, pid in processes_below(self.directory):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             with suppress(OSError):
-                for child in [one for one in self.directory.iterdir() if one.is_dir()]:
+                for child in [path for path in self.directory.iterdir() if path.is_dir()]:
                     child.rmdir()
                 self.directory.rmdir()
                 return

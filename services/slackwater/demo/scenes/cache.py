@@ -77,9 +77,7 @@ class CacheTurns:
                 )
             group = f"slackwater-plain-{time.monotonic_ns()}"
             with ParentGroup.limited(kernel.hierarchy, group, LIMIT_MIB * MIB) as parent:
-                return await self._turn(
-                    variant, lambda name, command: parent.start(*command, name=name), parent.child, started
-                )
+                return await self._turn(variant, parent.start, parent.child, started)
 
     async def _managed(self, name: str, command: Sequence[str]) -> Process:
         request = f"{PROD_MIB if name == 'prod' else BATCH_REQUEST_MIB}Mi"

@@ -53,7 +53,7 @@ class MemoryTurns:
             return await self._turn(self._managed)
         name = f"slackwater-plain-{time.monotonic_ns()}"
         with ParentGroup.limited(self.stage.kernel.hierarchy, name, LIMIT_MIB * MIB) as parent:
-            return await self._turn(lambda name, command: parent.start(*command, name=name))
+            return await self._turn(parent.start)
 
     async def _managed(self, name: str, command: Sequence[str]) -> Process:
         tier = "prod" if name == "memory-prod" else "batch"

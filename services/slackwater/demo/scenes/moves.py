@@ -11,9 +11,10 @@ import asyncio
 import json
 import os
 import socket
+import threading
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -33,49 +34,28 @@ ASK_SECONDS, ANSWER_SECONDS = 0.02, 0.5
 _KNOWN_SECONDS, _MOVE_SECONDS, _SETTLE_SECONDS = 60.0, 90.0, 1.0
 _ARGS: Final = {"interval": "1s", "skipCheckExpectedReplicas": True, "workloadLimiter": {"duration": "0s"}}
 """The service has one replica, which the default refuses to move: it cannot be spared."""
-
-_AUTONOMY: Final = {"mode": "evict", "nodePool": POOL}
+_AUTONOMY: Final = ("autonomies", POOL, {"mode": "evict", "nodePool": POOL})
 
 
 @dataclass(slots=True)
 class ServiceClient:
-    """Asks the service all the time, and keeps when it answered and as which cgroup instance."""
+    """Asks the service all the time, and keeps when it answered and as which cgroup instance; empty: no answer."""
 
     port: int
     answers: list[tuple[float, str]] = field(default_factory=list)
-    """When, and the instance; empty: no answer."""
 
-    async def ask(self) -> str:
+    def ask(self) -> str:
         """Returns the instance that answers; empty: none."""
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-                try:
-                    writer.write(b"GET / HTTP/1.0\r\n\r\n")
-                    return (await reader.read()).decode().split("\r\n\r\n", 1)[1].split()[0]
-                finally:
-                    writer.close()
-        except (OSError, TimeoutError, IndexError):
-            return ""
+        with suppress(OSError, IndexError), socket.create_connection(("127.0.0.1", self.port), ANSWER_SECONDS) as asked:
+            asked.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return asked.recv(4096).decode().split("\r\n\r\n", 1)[1].split()[0]
+        return ""
 
-    @asynccontextmanager
-    async def asking(self) -> AsyncIterator[None]:
-        """Ask during the block."""
-        self.answers.clear()
-        is_over = asyncio.Event()
-
-        async def keep_asking() -> None:
-            while not is_over.is_set():
-                began = time.monotonic()
-                self.answers.append((began, await self.ask()))
-                await asyncio.sleep(max(0.0, began + ASK_SECONDS - time.monotonic()))
-
-        task = asyncio.create_task(keep_asking())
-        try:
-            yield
-        finally:
-            is_over.set()
-            await task
+    def ask_until(self, is_over: threading.Event) -> None:
+        """Ask on and on."""
+        while not is_over.wait(ASK_SECONDS):
+            began = time.monotonic()
+            self.answers.append((began, self.ask()))
 
 
 def longest_silence(answers: list[tuple[float, str]]) -> float | None:
@@ -99,25 +79,26 @@ def mixed_answers(answers: list[tuple[float, str]], old: str, new: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MoveTurn:
-    """One move: how the job ended, and what a client saw. `mixed` counts answers of the old pod after the first one of
-    the new pod; `answers_from` is the node whose pod answers after it."""
+    """One move: the last status of its job, and what a client saw. `mixed` counts answers of the old pod after the
+    first one of the new pod; `answers_from` is the node whose pod answers after it."""
 
     from_node: str
     to_node: str
-    outcome: str
-    reason: str
-    message: str
+    status: Mapping[str, Any]
     ended_seconds: float | None
-    downtime_seconds: float | None
     silent_seconds: float | None
     failed: int
     mixed: int
     answers_from: str
 
     @property
+    def is_moved(self) -> bool:
+        return bool(self.status.get("outcome") == MOVED)
+
+    @property
     def has_no_room(self) -> bool:
         """Whether other programs of the machine leave no memory, so that the service rightly stays."""
-        return self.reason == UNSCHEDULABLE and HEADROOM in self.message
+        return self.status.get("reason") == UNSCHEDULABLE and HEADROOM in self.status.get("message", "")
 
 
 @dataclass(slots=True)
@@ -130,14 +111,14 @@ class ServiceMoves:
     pod: str
     seen: set[str]
     """Pods of earlier moves: the platform shows them until their node reports again."""
-    moves: int = 0
 
     async def take_turn(self, _variant: str) -> MoveTurn:
         """Move the service to the other node."""
         old, new = self.places
-        self.moves += 1
-        name = f"{WORKLOAD}-{self.moves}-to-{new.node}-{time.monotonic_ns() // 1_000_000}"
-        async with self.client.asking():
+        name = f"{WORKLOAD}-to-{new.node}-{time.monotonic_ns() // 1_000_000}"
+        self.client.answers, is_over = [], threading.Event()
+        asking = asyncio.create_task(asyncio.to_thread(self.client.ask_until, is_over))
+        try:
             await asyncio.sleep(_SETTLE_SECONDS)
             spec = {"podRef": {"uid": self.pod}, "targetNode": new.node, "reason": f"{old.node} is to be repaired"}
             began = time.monotonic()
@@ -145,22 +126,21 @@ class ServiceMoves:
             status = await self._followed(name)
             ended = round(time.monotonic() - began, 2) if status.get("step") == "ended" else None
             await asyncio.sleep(_SETTLE_SECONDS)
-        answers = list(self.client.answers)
+        finally:
+            is_over.set()
+            await asking
         instances = {agent.instance: agent.node for agent in self.places}
         turn = MoveTurn(
             from_node=old.node,
             to_node=new.node,
-            outcome=status.get("outcome", ""),
-            reason=status.get("reason", ""),
-            message=status.get("message", ""),
+            status=status,
             ended_seconds=ended,
-            downtime_seconds=status.get("downtimeSeconds"),
-            silent_seconds=longest_silence(answers),
-            failed=sum(not instance for _, instance in answers),
-            mixed=mixed_answers(answers, old.instance, new.instance),
-            answers_from=instances.get(await self.client.ask(), ""),
+            silent_seconds=longest_silence(self.client.answers),
+            failed=sum(not instance for _, instance in self.client.answers),
+            mixed=mixed_answers(self.client.answers, old.instance, new.instance),
+            answers_from=instances.get(self.client.ask(), ""),
         )
-        if turn.outcome == MOVED:
+        if turn.is_moved:
             self.pod = await pod_on(self.stage, new, self.seen)
             self.places.reverse()
         return turn
@@ -171,8 +151,7 @@ class ServiceMoves:
 
         async def is_over() -> bool:
             nonlocal status
-            document = await self.stage.api.document("podmigrationjobs", name) or {}
-            status = document.get("status") or {}
+            status = (await self.stage.api.document("podmigrationjobs", name) or {}).get("status") or {}
             self.stage.narrator.doing(f"moves, {name}: {status.get('step', 'waiting')}")
             return bool(status.get("step") == "ended")
 
@@ -183,17 +162,17 @@ class ServiceMoves:
 async def pod_on(stage: Stage, agent: LocalAgent, seen: set[str]) -> str:
     """Waits until a node reports a pod of the service that is new; returns its uid."""
 
-    async def uids() -> list[str]:
-        pods = await stage.api.pods()
-        return [str(pod["uid"]) for pod in pods if (pod["node"], pod["workload"]) == (agent.node, WORKLOAD)]
-
     async def is_there() -> bool:
-        return bool(set(await uids()) - seen)
+        there = [
+            pod["uid"] for pod in await stage.api.pods() if (pod["node"], pod["workload"]) == (agent.node, WORKLOAD)
+        ]
+        new.extend(uid for uid in there if uid not in seen)
+        return bool(new)
 
+    new: list[str] = []
     await _require(is_there, agent, f"{agent.node} did not report {WORKLOAD}")
-    uid = next(uid for uid in await uids() if uid not in seen)
-    seen.add(uid)
-    return uid
+    seen.add(new[0])
+    return new[0]
 
 
 async def _require(condition: Any, agent: LocalAgent, problem: str) -> None:
@@ -247,32 +226,33 @@ async def opened(stage: Stage) -> AsyncIterator[TakeTurn[MoveTurn]]:
 
 def free_port() -> int:
     """Returns a port of this machine that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
+
+
+def _downtime(turn: MoveTurn) -> float | None:
+    return turn.status.get("downtimeSeconds")
 
 
 MOVES: Final[Scene[MoveTurn]] = Scene(
     name="moves",
     plan="a PodMigrationJob moves an HTTP service from one local agent to another, and back; downtime is measured",
     title=f"moves: the HTTP service {WORKLOAD} moves between two agents of this machine",
-    variants=(
-        Variant(
-            MOVED,
-            "moved",
-            documents=(
-                ("arbitrationargs", "default", _ARGS),
-                ("autonomies", POOL, {"mode": "evict", "nodePool": POOL}),
-            ),
-        ),
-    ),
+    variants=(Variant(MOVED, "moved", documents=(("arbitrationargs", "default", _ARGS), _AUTONOMY)),),
     compared=("", MOVED),
     columns=(
         Column("from", "from", lambda turn: turn.from_node),
         Column("to", "to", lambda turn: turn.to_node),
-        Column("outcome", "outcome", lambda turn: turn.outcome or "not ended"),
+        Column("outcome", "outcome", lambda turn: turn.status.get("outcome", "not ended")),
         Column("ended_seconds", "took", lambda turn: turn.ended_seconds, "s", 1, "less"),
-        Column("downtime_seconds", "downtime by the agents", lambda turn: turn.downtime_seconds, "s", 2, "less"),
+        Column(
+            "downtime_seconds",
+            "downtime by the agents",
+            lambda turn: turn.status.get("downtimeSeconds"),
+            "s",
+            2,
+            "less",
+        ),
         Column("silent_seconds", "no answer to a client", lambda turn: turn.silent_seconds, "s", 2, "less"),
         Column("failed", "failed requests", lambda turn: turn.failed),
         Column("answers_from", "answers from", lambda turn: turn.answers_from or "nothing"),
@@ -280,18 +260,18 @@ MOVES: Final[Scene[MoveTurn]] = Scene(
     promises=(
         Promise(
             "a move ends with the service on the other node",
-            lambda turn: turn.outcome == MOVED or turn.has_no_room,
-            seen=lambda turn: f"{turn.outcome or 'not ended'} {turn.message}".strip(),
+            lambda turn: turn.is_moved or turn.has_no_room,
+            seen=lambda turn: f"{turn.status.get('outcome', 'not ended')}: {turn.status.get('message', '')}",
         ),
         Promise(
             "after a move the new pod answers",
-            lambda turn: turn.outcome != MOVED or turn.answers_from == turn.to_node,
+            lambda turn: not turn.is_moved or turn.answers_from == turn.to_node,
             seen=lambda turn: f"{turn.answers_from or 'nothing'} answers",
         ),
-        Promise("a move states its downtime", lambda turn: turn.outcome != MOVED or turn.downtime_seconds is not None),
+        Promise("a move states its downtime", lambda turn: not turn.is_moved or "downtimeSeconds" in turn.status),
         Promise("the old pod never answers beside the new one", lambda turn: not turn.mixed),
     ),
-    note=lambda turn: f"other programs leave too little memory: {turn.message}" if turn.has_no_room else "",
+    note=lambda turn: f"other programs leave too little memory: {turn.status['message']}" if turn.has_no_room else "",
     opened=opened,
     setup_seconds=15.0,
     round_seconds=15.0,
