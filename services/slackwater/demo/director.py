@@ -62,11 +62,26 @@ async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: 
     summary_path(state_dir).unlink(missing_ok=True)
     (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
     shutil.rmtree(state_dir / DEMO_PICTURES, ignore_errors=True)
-    workloads = Workloads(state_dir, len(os.sched_getaffinity(0)))
-    async with Api(endpoint, datetime.now(UTC), platform.node()) as api:
+    workloads, kernel = Workloads(state_dir, len(os.sched_getaffinity(0))), Kernel.of(state_dir)
+    machine = {
+        "node": platform.node(),
+        "cpus": workloads.cpus,
+        "kernel": platform.release(),
+        "cgroups": kernel.hierarchy.version,
+        "load_average": list(os.getloadavg()),
+    }
+    began = RunSummary(
+        driver=driver,
+        machine=machine,
+        started_at=datetime.now(UTC),
+        seconds=seconds,
+        scene=scene,
+        console_url=endpoint.http_url,
+    )
+    async with Api(endpoint, began.started_at, platform.node()) as api:
         with Narrator(terminal()) as narrator:
-            stage = Stage(api, narrator, workloads, Kernel.of(state_dir))
-            return await Direction(stage, seconds, driver, scene, catalog.chosen(scene, driver)).perform()
+            stage = Stage(api, narrator, workloads, kernel)
+            return await Direction(stage, catalog.chosen(scene, driver), began).perform()
 
 
 def finish(state_dir: Path, console: Console | None = None) -> int:
@@ -111,42 +126,37 @@ def restored(state_dir: Path) -> tuple[bool | None, int]:
 
 @dataclass(slots=True)
 class Direction:
-    """One run: which scenes it shows, and what they have shown so far."""
+    """One run: which scenes it shows, and its summary so far."""
 
     stage: Stage
-    seconds: int | None
-    driver: str
-    name: str
     scenes: Sequence[Scene[Any]]
-    found: dict[str, SceneSummary] = field(default_factory=dict)
-    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    run: RunSummary
     began: float = field(default_factory=time.monotonic)
 
     async def perform(self) -> int:
         """Announce and run the scenes."""
-        planned = schedule.plan([scene for scene in self.scenes if scene.driver == self.driver], self.seconds)
+        seconds, driver = self.run.seconds, self.run.driver
+        planned = schedule.plan([scene for scene in self.scenes if scene.driver == driver], seconds)
         self._announce(planned)
-        for scene in self.scenes:
-            if scene.driver != self.driver:
-                self.found[scene.name] = SceneSummary(plan=scene.plan, left_out=_NO_CGROUPS)
-        deadline = None if self.seconds is None else self.began + self.seconds - schedule.STOP_SECONDS
+        others = [scene for scene in self.scenes if scene.driver != driver]
+        self._write(scenes={scene.name: SceneSummary(plan=scene.plan, left_out=_NO_CGROUPS) for scene in others})
+        deadline = None if seconds is None else self.began + seconds - schedule.STOP_SECONDS
         try:
-            await self._write()
-            for number, next_scene in enumerate(planned, 1):
-                await self._scene(next_scene, f"{number}/{len(planned)}", deadline)
-            stays_up = self.seconds is None and self.name == catalog.ALL
-            complete = await self._write(is_over=True, stays_up=stays_up)
+            for number, scene in enumerate(planned, 1):
+                await self._scene(scene, f"{number}/{len(planned)}", deadline)
+            stays_up = seconds is None and self.run.scene == catalog.ALL
+            self._write(is_over=True, stays_up=stays_up, commands=await self._commands())
             if stays_up:
-                await self._stay_up(complete)
+                await self._stay_up()
         finally:
             await self.stage.workloads.stop_all()
-        return summary.exit_status(complete) or 0
+        return summary.exit_status(self.run) or 0
 
-    async def _stay_up(self, complete: RunSummary) -> None:
+    async def _stay_up(self) -> None:
         """Print the table, and wait until cancelled."""
         narrator = self.stage.narrator
         narrator.__exit__()
-        narrator.write_lines([*table.lines(complete, narrator.console.width), *table.next_steps(complete)])
+        narrator.write_lines([*table.lines(self.run, narrator.console.width), *table.next_steps(self.run)])
         narrator.write_line("all scenes are over; everything stays up until Ctrl-C, which puts everything back")
         await asyncio.Event().wait()
 
@@ -163,46 +173,25 @@ class Direction:
     async def _scene(self, planned: PlannedScene, place: str, deadline: float | None) -> None:
         """Run a scene, keep its report and picture, and write the summary so far."""
         scene = planned.scene
-        self.stage.narrator.doing(scene.name)
-        overtime = 0.0 if any(other.is_shown for other in self.found.values()) else _OVERTIME_SECONDS
+        overtime = 0.0 if any(entry.is_shown for entry in self.run.scenes.values()) else _OVERTIME_SECONDS
         entry, turns = await SceneRun(self.stage, scene, deadline, overtime).perform(planned)
         if entry.is_shown:
             file = self.stage.workloads.state_dir / DEMO_PICTURES / f"{scene.name}.svg"
             write_atomically(file, picture(scene, turns))
             entry = entry.model_copy(update={"picture": str(file)})
-        self.found[scene.name] = entry
         self.stage.narrator.write_line(f"scene {place}, {scene.name}: {outcome(entry)}")
-        await self._write()
+        self._write(scenes={**self.run.scenes, scene.name: entry})
 
-    async def _write(self, *, is_over: bool = False, stays_up: bool = False) -> RunSummary:
-        """Write the summary so far; returns it."""
-        stage = self.stage
-        found = RunSummary(
-            driver=self.driver,
-            machine={
-                "node": platform.node(),
-                "cpus": stage.cpus,
-                "kernel": platform.release(),
-                "cgroups": stage.kernel.hierarchy.version,
-                "load_average": list(os.getloadavg()),
-            },
-            started_at=self.started_at,
-            seconds=self.seconds,
-            scene=self.name,
-            scenes=self.found,
-            commands=await self._commands() if is_over else (),
-            console_url=stage.api.endpoint.http_url,
-            took_seconds=round(time.monotonic() - self.began, 1),
-            is_over=is_over,
-            stays_up=stays_up,
-        )
-        write_atomically(summary_path(stage.workloads.state_dir), found.model_dump_json(indent=1) + "\n")
-        return found
+    def _write(self, **update: Any) -> None:
+        """Write the summary with these fields."""
+        took = round(time.monotonic() - self.began, 1)
+        self.run = self.run.model_copy(update={"took_seconds": took, **update})
+        write_atomically(summary_path(self.stage.workloads.state_dir), self.run.model_dump_json(indent=1) + "\n")
 
     async def _commands(self) -> tuple[str, ...]:
         """Returns what a user may try with the data of this run, also after its stop."""
         folder, node = self.stage.workloads.state_dir, self.stage.api.node
-        if self.driver != "linux":
+        if self.run.driver != "linux":
             node = "sim-01"
         program = "slackwater" if shutil.which("slackwater") else os.path.relpath(
             Path(sys.executable).with_name("slackwater")
