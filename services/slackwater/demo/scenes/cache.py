@@ -38,7 +38,7 @@ FREE_DISK_MIB: Final = PROD_MIB + BATCH_PODS * BATCH_MIB + 1000
 ALONE_SECONDS, BESIDE_SECONDS, SETTLED_SECONDS, END_SECONDS = 2.0, 7.0, 4.0, 2.0
 PRESSED_SECONDS: Final = 5
 """So many seconds of reading again above the waterline, batch must have its limit after."""
-_START_SECONDS, _LIMIT_SECONDS, _RESTORE_SECONDS, _STEP_SECONDS, _MOMENT_SECONDS = 60.0, 30.0, 30.0, 0.1, 0.25
+_START_SECONDS, _LIMIT_SECONDS, _RESTORE_SECONDS, _STEP_SECONDS, _MOMENT_SECONDS = 60.0, 30.0, 90.0, 0.1, 0.25
 
 
 @dataclass(frozen=True, slots=True)

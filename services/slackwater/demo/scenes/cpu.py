@@ -18,7 +18,7 @@ from slackwater.demo.stage import Stage, holds_within, require
 PLAIN, WEIGHTS, SLACKWATER = "plain", "weights", "slackwater"
 LOAD, LEAD_SECONDS, SURGE_SECONDS = 0.60, 1.0, 3.5
 """Every turn is measured after so much of its surge, so that no latency of its beginning counts."""
-_START_SECONDS, _WEIGHTS_SECONDS, _RESTORE_SECONDS = 40.0, 30.0, 30.0
+_START_SECONDS, _WEIGHTS_SECONDS, _RESTORE_SECONDS = 60.0, 60.0, 90.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from slackwater.demo.machine.other_work import measured
 from slackwater.demo.machine.request_bench import RequestBench, Stretch, running_bench
@@ -76,8 +76,7 @@ class Lending:
 
     async def take_turn(self, variant: str) -> LendTurn:
         """Place what the variant's placer finds room for, and measure prod beside it."""
-        full = await self.wait_for_room() if variant == OFFERS else ""
-        offer = await self.stage.api.offer()
+        offer, full = await self.wait_for_room() if variant == OFFERS else (None, "")
         room = _room(offer) if variant == OFFERS else await self._requested()
         placed = place(room, WAITING, self.pod)
         async with self.stage.programs() as pods:
@@ -95,19 +94,22 @@ class Lending:
             full=full,
         )
 
-    async def wait_for_room(self) -> str:
-        """Waits for an offer with room; returns which other processes left none, empty if they did not."""
+    async def wait_for_room(self) -> tuple[dict[str, Any] | None, str]:
+        """Waits for an offer with room; returns the last offer, and which other processes left it none."""
+        offer: dict[str, Any] | None = None
 
         async def has_room() -> bool:
-            return place(_room(await self.stage.api.offer()), WAITING, self.pod) > 0
+            nonlocal offer
+            offer = await self.stage.api.offer()
+            return place(_room(offer), WAITING, self.pod) > 0
 
         for seconds in (_FULL_SECONDS, _OFFER_SECONDS):
             with measured() as other:
                 if await holds_within(has_room, seconds):
-                    return ""
+                    return offer, ""
             if full := other.found.disturbance(self.stage.cpus):
-                return full
-        return ""
+                return offer, full
+        return offer, ""
 
     async def _requested(self) -> Room:
         """Returns what is left when the requests of all pods are counted."""
@@ -130,9 +132,8 @@ class Lending:
         await holds_within(lambda: self.stage.kernel.read().batch_cpu - began >= _BUSY_CPU_SECONDS, _BUSY_SECONDS)
 
 
-def _room(offer: dict[str, object] | None) -> Room:
-    batch = (offer or {}).get("batch")
-    return Room(batch["cpu_milli"], batch["memory_bytes"]) if isinstance(batch, dict) else Room(0, 0)
+def _room(offer: dict[str, Any] | None) -> Room:
+    return Room(offer["batch"]["cpu_milli"], offer["batch"]["memory_bytes"]) if offer else Room(0, 0)
 
 
 @asynccontextmanager
