@@ -30,8 +30,6 @@ class Stage:
     narrator: Narrator
     workloads: Workloads
     kernel: Kernel
-    request_cpu: float | None = None
-    """CPU seconds of one request of the HTTP service, measured by the first scene that runs it."""
 
     @property
     def cpus(self) -> int:

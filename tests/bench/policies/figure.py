@@ -20,7 +20,7 @@ from tests.bench.verdict import Scale, Target
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
 from slackwater.demo.api import Api
 from slackwater.demo.machine.kernel import Kernel
-from slackwater.demo.machine.request_bench import running_bench
+from slackwater.demo.machine.request_bench import REQUEST_SECONDS, running_bench
 from slackwater.demo.machine.workloads import Workloads
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.stage import Stage
@@ -47,7 +47,7 @@ async def _compared(endpoint: Endpoint, state_dir: Path, surges: int) -> PolicyC
             async with running_bench(stage, 500 * cpus) as bench:
                 contest_stage = ContestStage(api, stage.kernel, stage.workloads, _write_line)
                 deadline = time.monotonic() + _PAIR_SECONDS * surges
-                return await Contest(contest_stage, bench.port, bench.request_cpu, deadline).perform()
+                return await Contest(contest_stage, bench.port, REQUEST_SECONDS, deadline).perform()
         finally:
             await stage.workloads.stop_all()
 

@@ -20,10 +20,9 @@ LEAD_SECONDS: Final = 0.4
 PATIENCE_SECONDS: Final = 2.0
 """A request without an answer by then has failed, and counts with this latency."""
 REQUEST_SECONDS: Final = 0.0075
-"""Target CPU time of one request. A stall caused by batch lasts about one time slice of 3 ms: short requests show it
-clearly, long ones are delayed less in proportion."""
+"""CPU time of one request, for which the service is calibrated. A stall caused by batch lasts about one time slice of
+3 ms: short requests show it clearly, long ones are delayed less in proportion."""
 _DRAINED_CPUS, _DRAIN_SECONDS = 0.15, 10.0
-_WARM_SECONDS, _WARM_RATE = 1.5, 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +41,14 @@ class Stretch:
 
 @dataclass(slots=True)
 class RequestBench:
-    """The running service. `request_cpu` is its CPU seconds per request."""
+    """The running service."""
 
     stage: Stage
     port: int
-    request_cpu: float
 
     def rate(self, load: float) -> float:
         """Returns the requests per second that take this share of the machine."""
-        return load * self.stage.cpus / self.request_cpu
+        return load * self.stage.cpus / REQUEST_SECONDS
 
     async def measure(self, load: float, seconds: float) -> Stretch:
         """Send requests for so long; returns what was measured in that time."""
@@ -110,17 +108,6 @@ async def running_bench(stage: Stage, request_milli: int, workload: str = PROD_W
     """Start the service as a prod pod with this CPU request, and stop it after the block."""
     port, process = await stage.workloads.service(REQUEST_SECONDS, request_milli, workload)
     try:
-        if stage.request_cpu is None:
-            stage.request_cpu = await _request_cpu(stage, port)
-        yield RequestBench(stage, port, stage.request_cpu)
+        yield RequestBench(stage, port)
     finally:
         await stage.workloads.stop(process)
-
-
-async def _request_cpu(stage: Stage, port: int) -> float:
-    """Returns the CPU seconds of one request: what it takes, or what it was made for where none was answered."""
-    began = stage.kernel.read().prod_cpu
-    load = await stage.workloads.load(port, f"warm:{_WARM_SECONDS}:{_WARM_RATE}", 0.0, "warm")
-    await load.process.wait()
-    used = stage.kernel.read().prod_cpu - began
-    return max(used / max(1, len(load.samples("warm"))), REQUEST_SECONDS / 10)
