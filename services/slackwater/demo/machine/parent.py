@@ -75,6 +75,7 @@ class ParentGroup:
             *program("die_with_parent", "/bin/sh", "-c", enter, "sh", *command),
             stdin=DEVNULL,
             stdout=DEVNULL,
+            stderr=DEVNULL,
             start_new_session=True,
         )
 
