@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import httpx2
 
-from slackwater.demo.scene import BrokenPromise
+from slackwater.demo.verdict import BrokenPromise
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.state import Endpoint
 

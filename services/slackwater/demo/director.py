@@ -30,7 +30,7 @@ from slackwater.demo.machine.workloads import Workloads
 from slackwater.demo.narrator import Narrator
 from slackwater.demo.picture import picture
 from slackwater.demo.runner import SceneRun
-from slackwater.demo.scene import Scene
+from slackwater.demo.scene import DemoScene
 from slackwater.demo.scenes import catalog
 from slackwater.demo.schedule import PlannedScene
 from slackwater.demo.stage import Stage
@@ -129,7 +129,7 @@ class Direction:
     """One run: which scenes it shows, and its summary so far."""
 
     stage: Stage
-    scenes: Sequence[Scene[Any]]
+    scenes: Sequence[DemoScene[Any]]
     run: RunSummary
     began: float = field(default_factory=time.monotonic)
 

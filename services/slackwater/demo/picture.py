@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from slackwater.charts.svg import Point, Scale, line, number, polyline, rect, text
 from slackwater.demo.report import Turn, cell
-from slackwater.demo.scene import Column, Scene, Series
+from slackwater.demo.scene import DemoScene, Series, TurnFigure
 
 WIDTH, LEFT, RIGHT, ROW, LINES = 840.0, 190.0, 110.0, 22.0, 130.0
 _FACTOR: Final = 20
@@ -29,7 +29,7 @@ STYLE: Final = """
 """
 
 
-def picture(scene: Scene[Any], turns: Sequence[Turn[Any]]) -> str:
+def picture(scene: DemoScene[Any], turns: Sequence[Turn[Any]]) -> str:
     """Returns the SVG of a scene that took these turns."""
     parts, y = [text(10, 22, scene.title, "title")], 46.0
     for series in scene.series:
@@ -45,17 +45,17 @@ def picture(scene: Scene[Any], turns: Sequence[Turn[Any]]) -> str:
     )
 
 
-def _css(scene: Scene[Any], variant: str) -> str:
+def _css(scene: DemoScene[Any], variant: str) -> str:
     return {name: css for name, css in zip(scene.compared, ("without", "with"), strict=True) if name}.get(
         variant, "third"
     )
 
 
-def _grouped(scene: Scene[Any], turns: Sequence[Turn[Any]]) -> list[Turn[Any]]:
+def _grouped(scene: DemoScene[Any], turns: Sequence[Turn[Any]]) -> list[Turn[Any]]:
     return [turn for variant in scene.variants for turn in turns if turn.variant == variant.name]
 
 
-def _bars(scene: Scene[Any], column: Column[Any], turns: Sequence[Turn[Any]], y: float) -> list[str]:
+def _bars(scene: DemoScene[Any], column: TurnFigure[Any], turns: Sequence[Turn[Any]], y: float) -> list[str]:
     """A row per turn, grouped by variant, on a scale that starts at zero unless it is logarithmic."""
     values = [(turn, column.value(turn.record)) for turn in _grouped(scene, turns)]
     numbers = [float(value) for _, value in values if isinstance(value, int | float)]
@@ -98,7 +98,7 @@ class _LogScale:
         return self._scale(math.log10(value)) if value > 0 else self._start
 
 
-def _lines(scene: Scene[Any], series: Series[Any], turns: Sequence[Turn[Any]], y: float) -> list[str]:
+def _lines(scene: DemoScene[Any], series: Series[Any], turns: Sequence[Turn[Any]], y: float) -> list[str]:
     """A line per variant, of its last turn, on one scale of time."""
     last = {turn.variant: series.points(turn.record) for turn in _grouped(scene, turns)}
     drawn = {variant: points for variant, points in last.items() if points}

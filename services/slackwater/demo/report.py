@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from slackwater.demo.machine.other_work import OtherWork
-from slackwater.demo.scene import Column, Promise, Scene, Value
+from slackwater.demo.scene import DemoScene, Promise, TurnFigure, Value
 from slackwater.demo.summary import Comparison, SceneSummary, TurnSummary
 from slackwater.demo.verdict import Word, compare, spread_text
 from slackwater.model.plurals import counted
@@ -24,7 +24,7 @@ class Turn(Generic[R]):
     other: OtherWork
 
 
-def report(scene: Scene[Any], turns: Sequence[Turn[Any]], cpus: int) -> SceneSummary:
+def report(scene: DemoScene[Any], turns: Sequence[Turn[Any]], cpus: int) -> SceneSummary:
     """Returns the summary of a scene that took these turns."""
     return SceneSummary(
         plan=scene.plan,
@@ -45,12 +45,12 @@ def report(scene: Scene[Any], turns: Sequence[Turn[Any]], cpus: int) -> SceneSum
     )
 
 
-def _row(scene: Scene[Any], turn: Turn[Any]) -> tuple[str, ...]:
+def _row(scene: DemoScene[Any], turn: Turn[Any]) -> tuple[str, ...]:
     cells = (cell(column, column.value(turn.record)) for column in scene.columns)
     return (scene.variant(turn.variant).title, *cells, f"{turn.other.cpus:.2f}")
 
 
-def cell(column: Column[Any], value: Value) -> str:
+def cell(column: TurnFigure[Any], value: Value) -> str:
     """Returns a value as text, without its unit."""
     if value is None:
         return "-"
@@ -59,12 +59,12 @@ def cell(column: Column[Any], value: Value) -> str:
     return value if isinstance(value, str) else f"{value:.{column.digits}f}"
 
 
-def _compared(scene: Scene[Any], column: Column[Any], turns: Sequence[Turn[Any]], cpus: int) -> Comparison:
+def _compared(scene: DemoScene[Any], column: TurnFigure[Any], turns: Sequence[Turn[Any]], cpus: int) -> Comparison:
     without, ours = (_values(column, turns, variant) for variant in scene.compared)
     word: Word | None = None
     why = ""
     if scene.compared[0] and column.better is not None:
-        word, why = _told(column, without, ours, disturbance(scene, turns, cpus))
+        word, why = _compared_word(column, without, ours, disturbance(scene, turns, cpus))
     return Comparison(
         figure=f"{column.heading}, {column.unit}" if column.unit else column.heading,
         without=spread_text(without, column.digits) if scene.compared[0] else "",
@@ -74,7 +74,9 @@ def _compared(scene: Scene[Any], column: Column[Any], turns: Sequence[Turn[Any]]
     )
 
 
-def _told(column: Column[Any], without: Sequence[float], ours: Sequence[float], disturbed: str) -> tuple[Word, str]:
+def _compared_word(
+    column: TurnFigure[Any], without: Sequence[float], ours: Sequence[float], disturbed: str
+) -> tuple[Word, str]:
     """Returns the word on a figure, and why it is too few to tell. Where a machine is disturbed, only a figure that was
     counted can differ: what is measured differs for many reasons, and what is equal may have had no chance."""
     if column.better is None:
@@ -86,19 +88,19 @@ def _told(column: Column[Any], without: Sequence[float], ours: Sequence[float], 
     return word, few if word is Word.TOO_FEW else ""
 
 
-def disturbance(scene: Scene[Any], turns: Sequence[Turn[Any]], cpus: int) -> str:
+def disturbance(scene: DemoScene[Any], turns: Sequence[Turn[Any]], cpus: int) -> str:
     """Returns what disturbed the turns that are compared most, in words; empty if nothing did."""
     compared = [turn.other for turn in turns if turn.variant in scene.compared]
     most = max(compared, key=lambda other: (bool(other.disturbance(cpus)), other.cpus), default=OtherWork())
     return most.disturbance(cpus)
 
 
-def _values(column: Column[Any], turns: Sequence[Turn[Any]], variant: str) -> list[float]:
+def _values(column: TurnFigure[Any], turns: Sequence[Turn[Any]], variant: str) -> list[float]:
     values = [column.value(turn.record) for turn in turns if turn.variant == variant]
     return [float(value) for value in values if isinstance(value, int | float)]
 
 
-def _broken(scene: Scene[Any], promise: Promise[Any], turns: Sequence[Turn[Any]]) -> list[str]:
+def _broken(scene: DemoScene[Any], promise: Promise[Any], turns: Sequence[Turn[Any]]) -> list[str]:
     failures = []
     for number, turn in enumerate(turns, 1):
         if promise.variants and turn.variant not in promise.variants:

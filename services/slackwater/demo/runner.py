@@ -16,10 +16,11 @@ from typing import Any
 from slackwater.demo.api import NODEQOS
 from slackwater.demo.machine.other_work import measured
 from slackwater.demo.report import Turn, report
-from slackwater.demo.scene import BrokenPromise, Document, Scene, Variant
+from slackwater.demo.scene import DemoScene, Document, SceneVariant
 from slackwater.demo.schedule import PlannedScene, rounds_in
 from slackwater.demo.stage import Stage
 from slackwater.demo.summary import SceneSummary
+from slackwater.demo.verdict import BrokenPromise
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.plurals import counted
 
@@ -30,7 +31,7 @@ class SceneRun:
     that has begun may end so much later: a run shows one scene, however busy the machine is."""
 
     stage: Stage
-    scene: Scene[Any]
+    scene: DemoScene[Any]
     deadline: float | None = None
     overtime_seconds: float = 0.0
     turns: list[Turn[Any]] = field(default_factory=list)
@@ -64,7 +65,7 @@ class SceneRun:
         """Take the turns; returns why the scene is not shown, and what failed, each empty if nothing did."""
         limit = asyncio.timeout(None if self.deadline is None else self._left() + self.overtime_seconds)
         try:
-            async with limit, self._policies() as present, self.scene.opened(self.stage) as take_turn:
+            async with limit, self._policies() as present, self.scene.opened(self.stage) as run_turn:
                 for number in range(rounds):
                     if number and self.deadline is not None and self._left() < self.scene.round_seconds:
                         break
@@ -72,7 +73,7 @@ class SceneRun:
                         await self._apply(variant, present)
                         self.stage.narrator.doing(f"{self.scene.name}, {variant.title}")
                         with measured() as other:
-                            record = await take_turn(variant.name)
+                            record = await run_turn(variant.name)
                         self.turns.append(Turn(variant.name, record, other.found))
         except TimeoutError:
             if not limit.expired():
@@ -103,7 +104,7 @@ class SceneRun:
             for (kind, name), document in before.items():
                 await api.put_back(kind, name, document)
 
-    async def _apply(self, variant: Variant, present: Mapping[str, Any]) -> None:
+    async def _apply(self, variant: SceneVariant, present: Mapping[str, Any]) -> None:
         documents: list[Document] = list(variant.documents)
         if present:
             documents.append((*NODEQOS, {**present, **variant.nodeqos}))

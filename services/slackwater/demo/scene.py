@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from slackwater.demo.verdict import Better
-from slackwater.model.errors import SlackwaterError
 
 if TYPE_CHECKING:  # a stage holds the running stack; a declaration does not need it
     from slackwater.demo.stage import Stage
@@ -21,18 +20,12 @@ R = TypeVar("R")
 Value = float | int | str | bool | None
 Document = tuple[str, str, Mapping[str, Any]]
 """The path of a kind, a name and a spec."""
-TakeTurn = Callable[[str], Awaitable[R]]
+RunTurn = Callable[[str], Awaitable[R]]
 """Runs one turn of the variant of this name and returns its record. The policy of the variant is in force."""
 
 
-class BrokenPromise(SlackwaterError):
-    """Something that Slackwater promises was not done, on a busy machine too, and no turn records it."""
-
-    code = "broken_promise"
-
-
 @dataclass(frozen=True, slots=True)
-class Variant:
+class SceneVariant:
     """One of the ways in which the situation is shown. `nodeqos` replaces fields of the NodeQOS spec in force, and
     `documents` are written beside it, during its turns."""
 
@@ -43,7 +36,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[R]):
+class TurnFigure(Generic[R]):
     """A figure of a turn. With `better` it is compared between the two variants of the scene; `is_exact` if it is
     counted and not measured, so that a repetition would show the same."""
 
@@ -79,7 +72,7 @@ class Series(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene(Generic[R]):
+class DemoScene(Generic[R]):
     """A scene. A round is one turn of each variant; `setup_seconds` and `round_seconds` are upper estimates on a quiet
     machine, by which a run of limited time chooses its scenes before it begins."""
 
@@ -88,12 +81,12 @@ class Scene(Generic[R]):
     """What it does, in one line without its name."""
     title: str
     """Of its table and picture."""
-    variants: Sequence[Variant]
+    variants: Sequence[SceneVariant]
     compared: tuple[str, str]
     """The variants without and with Slackwater, by name; the first is empty where there is nothing to compare with."""
-    columns: Sequence[Column[R]]
+    columns: Sequence[TurnFigure[R]]
     promises: Sequence[Promise[R]]
-    opened: Callable[[Stage], AbstractAsyncContextManager[TakeTurn[R]]]
+    opened: Callable[[Stage], AbstractAsyncContextManager[RunTurn[R]]]
     """Sets the situation up, and takes it down after the turns."""
     setup_seconds: float
     round_seconds: float
@@ -114,9 +107,9 @@ class Scene(Generic[R]):
         """Returns the estimate for so many rounds."""
         return self.setup_seconds + self.round_seconds * rounds
 
-    def variant(self, name: str) -> Variant:
+    def variant(self, name: str) -> SceneVariant:
         return next(variant for variant in self.variants if variant.name == name)
 
-    def order(self, number: int) -> list[Variant]:
+    def order(self, number: int) -> list[SceneVariant]:
         """Returns the variants of a round (from 0), alternately forward and backward: A B C, C B A, A B C."""
         return list(self.variants if self.is_sequence or number % 2 == 0 else reversed(self.variants))

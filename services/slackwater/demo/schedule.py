@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slackwater.demo.scene import Scene
+from slackwater.demo.scene import DemoScene
 
 STOP_SECONDS = 5.0
 """What restoring every file, stopping the servers and printing the table takes of the seconds of a run."""
@@ -18,7 +18,7 @@ MOST_ROUNDS = 9
 class PlannedScene:
     """A scene of a run with its rounds; `left_out` says why there is no time for it."""
 
-    scene: Scene[Any]
+    scene: DemoScene[Any]
     rounds: int
     left_out: str = ""
 
@@ -27,7 +27,7 @@ class PlannedScene:
         return self.scene.seconds(self.rounds) if self.rounds else 0.0
 
 
-def plan(scenes: Sequence[Scene[Any]], seconds: int | None) -> list[PlannedScene]:
+def plan(scenes: Sequence[DemoScene[Any]], seconds: int | None) -> list[PlannedScene]:
     """Returns the scenes with the rounds of each that fit into so many seconds; None is no limit.
 
     One round of each scene comes first, in their order; time that is left gives further rounds, to the scene with the
@@ -53,6 +53,6 @@ def plan(scenes: Sequence[Scene[Any]], seconds: int | None) -> list[PlannedScene
     ]
 
 
-def rounds_in(scene: Scene[Any], rounds: int, left: float) -> int:
+def rounds_in(scene: DemoScene[Any], rounds: int, left: float) -> int:
     """Returns how many of the planned rounds the time that is really left allows."""
     return next((count for count in range(rounds, 0, -1) if scene.seconds(count) <= left), 0)

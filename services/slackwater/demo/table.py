@@ -15,7 +15,7 @@ def lines(summary: RunSummary, width: int) -> list[str]:
     found = (_wide if width >= _WIDE else _narrow)(shown) if shown else []
     whys = {compared.why: None for scene in shown.values() for compared in scene.comparisons if compared.why}
     if whys:
-        found.append(f"too few to tell: {'; '.join(whys)}; more turns: make run SCENE={next(iter(shown))}")
+        found.append(f"too few to tell: {next(iter(whys))}; more turns: make run SCENE={next(iter(shown))}")
     found += [f"{name}: {note}" for name, scene in shown.items() for note in scene.notes]
     return found + [f"{name}: left out, {scene.left_out}" for name, scene in summary.scenes.items() if scene.left_out]
 

@@ -14,11 +14,19 @@ from itertools import combinations
 from statistics import median
 from typing import Final, Literal
 
+from slackwater.model.errors import SlackwaterError
+
 Better = Literal["less", "more"]
 BY_CHANCE: Final = 0.1
 FEWEST_TURNS: Final = 3
 ALIKE: Final = 0.1
 """Medians that differ by no more than this share of the larger one count as the same."""
+
+
+class BrokenPromise(SlackwaterError):
+    """Something that Slackwater promises was not done, on a busy machine too, and no turn records it."""
+
+    code = "broken_promise"
 
 
 class Word(StrEnum):

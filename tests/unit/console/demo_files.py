@@ -7,7 +7,7 @@ from pathlib import Path
 
 from slackwater.demo.director import summary_path
 from slackwater.demo.machine.other_work import OtherWork
-from slackwater.demo.machine.request_bench import Stretch
+from slackwater.demo.machine.request_bench import MeasuredStretch
 from slackwater.demo.picture import picture
 from slackwater.demo.report import Turn, report
 from slackwater.demo.scenes.lend import LEND, LendTurn
@@ -23,7 +23,7 @@ TURNS = [
             placed=placed,
             placed_milli=placed * 250,
             core_seconds=placed * 0.8,
-            stretch=Stretch(3.5, 200, 0, 12.5, 0.01, 0.5, placed * 0.2),
+            stretch=MeasuredStretch(3.5, 200, 0, 12.5, 0.01, 0.5, placed * 0.2),
         ),
         OtherWork(),
     )

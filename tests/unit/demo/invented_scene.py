@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from slackwater.demo.scene import Column, Promise, Scene, Series, TakeTurn, Variant
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
 from slackwater.demo.stage import Stage
 
 
@@ -48,32 +48,32 @@ def stage_of(store: DocumentStore) -> Stage:
     return Stage(store, narrator, SimpleNamespace(cpus=2), None)  # type: ignore[arg-type]
 
 
-def scene_of(turns: Iterator[InventedTurn | Exception], **changes: Any) -> Scene[InventedTurn]:
+def scene_of(turns: Iterator[InventedTurn | Exception], **changes: Any) -> DemoScene[InventedTurn]:
     """The scene whose turns are these, in the order in which they are taken; an exception is raised instead."""
 
     @asynccontextmanager
-    async def opened(_stage: Stage) -> AsyncIterator[TakeTurn[InventedTurn]]:
-        async def take_turn(_variant: str) -> InventedTurn:
+    async def opened(_stage: Stage) -> AsyncIterator[RunTurn[InventedTurn]]:
+        async def run_turn(_variant: str) -> InventedTurn:
             turn = next(turns)
             if isinstance(turn, Exception):
                 raise turn
             return turn
 
-        yield take_turn
+        yield run_turn
 
     fields: dict[str, Any] = {
         "name": "invented",
         "plan": "two variants",
         "title": "an invented scene",
         "variants": (
-            Variant("plain", "without it"),
-            Variant("ours", "with it", {"mode": "evict"}, (("podqos", "default", {"allowed": True}),)),
+            SceneVariant("plain", "without it"),
+            SceneVariant("ours", "with it", {"mode": "evict"}, (("podqos", "default", {"allowed": True}),)),
         ),
         "compared": ("plain", "ours"),
         "columns": (
-            Column("ms", "latency", lambda turn: turn.ms, "ms", 1, "less"),
-            Column("count", "jobs", lambda turn: turn.count, better="more", is_exact=True),
-            Column("is_restored", "restored", lambda turn: turn.is_restored),
+            TurnFigure("ms", "latency", lambda turn: turn.ms, "ms", 1, "less"),
+            TurnFigure("count", "jobs", lambda turn: turn.count, better="more", is_exact=True),
+            TurnFigure("is_restored", "restored", lambda turn: turn.is_restored),
         ),
         "promises": (
             Promise("files are put back", lambda turn: turn.is_restored),
@@ -85,4 +85,4 @@ def scene_of(turns: Iterator[InventedTurn | Exception], **changes: Any) -> Scene
         "setup_seconds": 1.0,
         "round_seconds": 2.0,
     }
-    return Scene(**(fields | changes))
+    return DemoScene(**(fields | changes))

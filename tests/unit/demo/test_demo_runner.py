@@ -16,9 +16,10 @@ from slackwater.demo import runner
 from slackwater.demo.machine.other_work import OtherWork
 from slackwater.demo.report import Turn
 from slackwater.demo.runner import SceneRun
-from slackwater.demo.scene import BrokenPromise, Scene, Variant
+from slackwater.demo.scene import DemoScene, SceneVariant
 from slackwater.demo.schedule import PlannedScene
 from slackwater.demo.summary import SceneSummary
+from slackwater.demo.verdict import BrokenPromise
 from slackwater.model.errors import Misconfigured, Unavailable
 
 BUSY = OtherWork(cpus=1.5, busiest="make (pid 7)")
@@ -27,7 +28,7 @@ PLAIN, OURS = InventedTurn(count=0), InventedTurn(count=1)
 
 async def run(
     monkeypatch: pytest.MonkeyPatch,
-    scene: Scene[Any],
+    scene: DemoScene[Any],
     rounds: int = 1,
     other: OtherWork = OtherWork(),  # noqa: B008 - frozen
     store: DocumentStore | None = None,
@@ -65,7 +66,7 @@ async def test_policies_are_in_force_in_their_turn_and_back_after_it(
 
 async def test_a_scene_without_policy_writes_none(monkeypatch: pytest.MonkeyPatch) -> None:
     store = DocumentStore()
-    scene = scene_of(iter([PLAIN, OURS]), variants=(Variant("plain", "a"), Variant("ours", "b")))
+    scene = scene_of(iter([PLAIN, OURS]), variants=(SceneVariant("plain", "a"), SceneVariant("ours", "b")))
     entry, _ = await run(monkeypatch, scene, store=store)
     assert (store.written, entry.is_shown, entry.failures) == ([], True, ())
 
@@ -110,14 +111,14 @@ async def test_a_scene_that_outlasts_the_run_is_shown_if_both_variants_had_a_tur
     async def opened(_stage: object) -> AsyncIterator[Any]:
         done = 0
 
-        async def take_turn(variant: str) -> InventedTurn:
+        async def run_turn(variant: str) -> InventedTurn:
             nonlocal done
             if done == taken:
                 await asyncio.sleep(3600)
             done += 1
             return OURS if variant == "ours" else PLAIN
 
-        yield take_turn
+        yield run_turn
 
     scene = scene_of(iter([]), opened=opened, setup_seconds=0.0, round_seconds=0.05)
     entry, turns = await run(monkeypatch, scene, 2, deadline=time.monotonic() + 0.4)

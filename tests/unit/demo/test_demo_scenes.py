@@ -16,15 +16,15 @@ from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.demo.machine.other_work import OtherWork
 from slackwater.demo.machine.page_cache import MIB, CacheGroup, CacheWatch
 from slackwater.demo.machine.parent import ParentGroup
-from slackwater.demo.machine.request_bench import Stretch
+from slackwater.demo.machine.request_bench import MeasuredStretch
 from slackwater.demo.picture import picture
 from slackwater.demo.report import Turn, report
-from slackwater.demo.scene import Scene
+from slackwater.demo.scene import DemoScene
 from slackwater.demo.scenes import cache, cpu, fleet, lend, memory, moves, quotas
 from slackwater.demo.scenes.catalog import SCENES
 from slackwater.demo.scenes.lend import Room, place
 
-STRETCH = Stretch(seconds=3.5, requests=200, errors=0, p99_ms=20.0, pressure=0.02, prod_cpu=0.5, batch_cpu=0.9)
+STRETCH = MeasuredStretch(seconds=3.5, requests=200, errors=0, p99_ms=20.0, pressure=0.02, prod_cpu=0.5, batch_cpu=0.9)
 LENT = lend.LendTurn(room_milli=1100, placed=4, placed_milli=1000, core_seconds=3.2, stretch=STRETCH)
 GROWN = memory.MemoryTurn(False, 1000, 8.0, ("checkpoint", "checkpoint", "running", "running"), ((0.1, 200, 1000),))
 READ = cache.CacheTurn(0.4, 0.3, 0.0, 200.0, 6, 500, 1.5, True, ((0.25, 0.4, None), (0.5, None, 500)))
@@ -39,7 +39,7 @@ MOVED = moves.MoveTurn("node-a", "node-b", {"outcome": "moved", "downtimeSeconds
 TIDE = fleet.FleetTurn(0.05, 4.8, 2.0, is_throttled=True, is_restored=True, levels=((0.5, 3.0),))
 STAYED = {"outcome": "old_pod_runs", "reason": "Unschedulable", "message": "0 of 2 nodes take it: 1 headroom"}
 
-KEPT: list[tuple[Scene[Any], str, Any]] = [
+KEPT: list[tuple[DemoScene[Any], str, Any]] = [
     (lend.LEND, "requests", replace(LENT, room_milli=0, placed=0, placed_milli=0, core_seconds=0.0)),
     (lend.LEND, "offers", LENT),
     (lend.LEND, "offers", replace(LENT, placed=0, placed_milli=0, core_seconds=0.0, full="make used 1.5 of 2 CPU")),
@@ -58,7 +58,7 @@ KEPT: list[tuple[Scene[Any], str, Any]] = [
     (fleet.FLEET, "slackwater", TIDE),
     (fleet.FLEET, "plain", replace(TIDE, is_throttled=False)),
 ]
-BROKEN: list[tuple[Scene[Any], str, Any, str]] = [
+BROKEN: list[tuple[DemoScene[Any], str, Any, str]] = [
     (lend.LEND, "requests", LENT, "no batch pod is placed without an offer"),
     (lend.LEND, "offers", replace(LENT, has_decision=False), "an offer with its decision comes"),
     (lend.LEND, "offers", replace(LENT, placed=0, placed_milli=0, core_seconds=0), "what prod leaves free is offered"),
@@ -95,17 +95,19 @@ BROKEN: list[tuple[Scene[Any], str, Any, str]] = [
 ]
 
 
-def failures(scene: Scene[Any], variant: str, turn: Any) -> tuple[str, ...]:
+def failures(scene: DemoScene[Any], variant: str, turn: Any) -> tuple[str, ...]:
     return report(scene, [Turn(variant, turn, OtherWork())], 2).failures
 
 
 @pytest.mark.parametrize(("scene", "variant", "turn"), KEPT)
-def test_a_turn_as_it_should_be_keeps_every_promise(scene: Scene[Any], variant: str, turn: Any) -> None:
+def test_a_turn_as_it_should_be_keeps_every_promise(scene: DemoScene[Any], variant: str, turn: Any) -> None:
     assert failures(scene, variant, turn) == ()
 
 
 @pytest.mark.parametrize(("scene", "variant", "turn", "promise"), BROKEN)
-def test_each_promise_is_broken_by_what_it_is_about(scene: Scene[Any], variant: str, turn: Any, promise: str) -> None:
+def test_each_promise_is_broken_by_what_it_is_about(
+    scene: DemoScene[Any], variant: str, turn: Any, promise: str
+) -> None:
     assert promise in "".join(failures(scene, variant, turn))
 
 
@@ -117,7 +119,7 @@ def test_every_promise_of_every_scene_can_be_broken() -> None:
 
 
 @pytest.mark.parametrize("scene", [*SCENES, fleet.FLEET])
-def test_every_scene_draws_its_turns_and_names_its_variants(scene: Scene[Any]) -> None:
+def test_every_scene_draws_its_turns_and_names_its_variants(scene: DemoScene[Any]) -> None:
     turns = [Turn(variant, turn, OtherWork()) for kept, variant, turn in KEPT if kept is scene]
     drawn = picture(scene, turns)
     assert scene.title.replace("'", "&#x27;") in drawn

@@ -26,7 +26,7 @@ _DRAINED_CPUS, _DRAIN_SECONDS = 0.15, 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class MeasuredStretch:
     """What a stretch of requests showed: latencies in ms from the intended send time, the share of the time in which
     prod was stalled (None: the kernel does not count it), and CPU in cores."""
 
@@ -50,7 +50,7 @@ class RequestBench:
         """Returns the requests per second that take this share of the machine."""
         return load * self.stage.cpus / REQUEST_SECONDS
 
-    async def measure(self, load: float, seconds: float) -> Stretch:
+    async def measure(self, load: float, seconds: float) -> MeasuredStretch:
         """Send requests for so long; returns what was measured in that time."""
         start = time.monotonic() + LEAD_SECONDS
         generator = await self.stage.workloads.load(
@@ -64,7 +64,7 @@ class RequestBench:
         samples = generator.samples("turn")
         p99 = percentile([sample.latency * 1000 for sample in samples], 0.99)
         span = max(1e-6, after.at - before.at)
-        return Stretch(
+        return MeasuredStretch(
             seconds=seconds,
             requests=len(samples),
             errors=sum(not sample.ok for sample in samples),

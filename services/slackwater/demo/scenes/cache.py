@@ -23,7 +23,7 @@ from slackwater.demo.machine.parent import ParentGroup
 from slackwater.demo.machine.workloads import program
 from slackwater.demo.programs.load import percentile
 from slackwater.demo.programs.reader import BlockRead, reads_of
-from slackwater.demo.scene import Column, Promise, Scene, Series, TakeTurn, Variant
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
 from slackwater.demo.scenes.memory import LIMIT_MIB, NEEDED_MIB
 from slackwater.demo.stage import Stage, available_mib, free_mib, holds_within, lacking, require
 from slackwater.model.errors import Unavailable
@@ -65,7 +65,7 @@ class CacheTurns:
     stage: Stage
     files: Mapping[str, Path]
 
-    async def take_turn(self, variant: str) -> CacheTurn:
+    async def run_turn(self, variant: str) -> CacheTurn:
         """Let prod reread its file, alone or beside batch."""
         for path in self.files.values():
             drop_cache(path)
@@ -165,14 +165,14 @@ def _moments(
 
 
 @asynccontextmanager
-async def opened(stage: Stage) -> AsyncIterator[TakeTurn[CacheTurn]]:
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[CacheTurn]]:
     """Writes the file of prod and of each batch pod, and removes them."""
     sizes = {"prod": PROD_MIB, **{f"batch-{number}": BATCH_MIB for number in range(1, BATCH_PODS + 1)}}
     files = {name: stage.workloads.folder / f"cache-{name}.data" for name in sizes}
     try:
         for name, mib in sizes.items():
             await asyncio.to_thread(write_file, files[name], mib)
-        yield CacheTurns(stage, files).take_turn
+        yield CacheTurns(stage, files).run_turn
     finally:
         for path in files.values():
             path.unlink(missing_ok=True)
@@ -196,14 +196,14 @@ _RULE: Final = {
 }
 _MEMORY: Final = {"minRequestRatio": 0.1, "stepRatio": 0.5, "refaultHorizonSeconds": 2}
 
-CACHE: Final[Scene[CacheTurn]] = Scene(
+CACHE: Final[DemoScene[CacheTurn]] = DemoScene(
     name="cache",
     plan=f"prod rereads {PROD_MIB} MiB; plain, batch pushes them out of the page cache; else batch gets a limit",
     title=f"cache: prod rereads {PROD_MIB:,} MiB beside batch that reads too, in a parent of {LIMIT_MIB:,} MiB",
     variants=(
-        Variant(ALONE, "prod alone"),
-        Variant(PLAIN, "beside batch, plain"),
-        Variant(
+        SceneVariant(ALONE, "prod alone"),
+        SceneVariant(PLAIN, "beside batch, plain"),
+        SceneVariant(
             SLACKWATER,
             "beside batch, Slackwater",
             nodeqos={"mode": "throttle", "weights": "by-tier-idle", "memory": _MEMORY, "rules": [_RULE]},
@@ -212,12 +212,12 @@ CACHE: Final[Scene[CacheTurn]] = Scene(
     ),
     compared=(PLAIN, SLACKWATER),
     columns=(
-        Column("end_p99_ms", "p99 of prod's reads at the end", lambda turn: turn.end_p99_ms, "ms", 2, "less"),
-        Column("end_refault_mib", "prod reads again", lambda turn: turn.end_refault_mib, "MiB/s", 0, "less"),
-        Column("p99_ms", "p99 all the time", lambda turn: turn.p99_ms, "ms", 2),
-        Column("end_batch_mib", "batch reads", lambda turn: turn.end_batch_mib, "MiB/s"),
-        Column("limit_mib", "limit of batch", lambda turn: turn.limit_mib, "MiB"),
-        Column("seconds_to_limit", "set after", lambda turn: turn.seconds_to_limit, "s", 1),
+        TurnFigure("end_p99_ms", "p99 of prod's reads at the end", lambda turn: turn.end_p99_ms, "ms", 2, "less"),
+        TurnFigure("end_refault_mib", "prod reads again", lambda turn: turn.end_refault_mib, "MiB/s", 0, "less"),
+        TurnFigure("p99_ms", "p99 all the time", lambda turn: turn.p99_ms, "ms", 2),
+        TurnFigure("end_batch_mib", "batch reads", lambda turn: turn.end_batch_mib, "MiB/s"),
+        TurnFigure("limit_mib", "limit of batch", lambda turn: turn.limit_mib, "MiB"),
+        TurnFigure("seconds_to_limit", "set after", lambda turn: turn.seconds_to_limit, "s", 1),
     ),
     promises=(
         Promise(

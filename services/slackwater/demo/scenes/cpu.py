@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.demo.machine.request_bench import RequestBench, Stretch, running_bench
-from slackwater.demo.scene import Column, Promise, Scene, TakeTurn, Variant
+from slackwater.demo.machine.request_bench import MeasuredStretch, RequestBench, running_bench
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
 from slackwater.demo.stage import Stage, holds_within, require
 
 PLAIN, WEIGHTS, SLACKWATER = "plain", "weights", "slackwater"
@@ -26,7 +26,7 @@ class CpuTurn:
     """One turn: the surge, how many throttles were decided in it, whether batch yielded to prod by its weight, and
     whether every quota was as before at the end."""
 
-    stretch: Stretch
+    stretch: MeasuredStretch
     throttles: int
     batch_yields: bool
     is_restored: bool
@@ -39,7 +39,7 @@ class CpuTurns:
     stage: Stage
     bench: RequestBench
 
-    async def take_turn(self, variant: str) -> CpuTurn:
+    async def run_turn(self, variant: str) -> CpuTurn:
         """Send the surge once the weights of the variant are in force."""
         kernel, api = self.stage.kernel, self.stage.api
         await holds_within(lambda: kernel.batch_yields() == (variant != PLAIN), _WEIGHTS_SECONDS)
@@ -54,33 +54,33 @@ class CpuTurns:
 
 
 @asynccontextmanager
-async def opened(stage: Stage) -> AsyncIterator[TakeTurn[CpuTurn]]:
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[CpuTurn]]:
     """Starts prod and batch, and waits until batch uses CPU."""
     async with running_bench(stage, 500 * stage.cpus) as bench, stage.programs() as pods:
         pods.append(await stage.workloads.batch())
         await require(lambda: bool(stage.kernel.batch_limits()), _START_SECONDS, "the batch job did not start")
         began = stage.kernel.read().batch_cpu
         await require(lambda: stage.kernel.read().batch_cpu > began + 0.3, _START_SECONDS, "batch used no CPU")
-        yield CpuTurns(stage, bench).take_turn
+        yield CpuTurns(stage, bench).run_turn
 
 
-CPU: Final[Scene[CpuTurn]] = Scene(
+CPU: Final[DemoScene[CpuTurn]] = DemoScene(
     name="cpu",
     plan="the same surge of requests beside greedy batch: plain sharing, weights alone, and Slackwater",
     title="cpu: the same surge of requests beside the same batch job",
     variants=(
-        Variant(PLAIN, "plain sharing", {"mode": "observe", "weights": "by-request"}),
-        Variant(WEIGHTS, "weights alone", {"mode": "observe", "weights": "by-tier-idle"}),
-        Variant(SLACKWATER, "Slackwater", {"mode": "throttle", "weights": "by-tier-idle"}),
+        SceneVariant(PLAIN, "plain sharing", {"mode": "observe", "weights": "by-request"}),
+        SceneVariant(WEIGHTS, "weights alone", {"mode": "observe", "weights": "by-tier-idle"}),
+        SceneVariant(SLACKWATER, "Slackwater", {"mode": "throttle", "weights": "by-tier-idle"}),
     ),
     compared=(PLAIN, SLACKWATER),
     columns=(
-        Column("p99_ms", "prod's p99", lambda turn: turn.stretch.p99_ms, "ms", 1, "less"),
-        Column("batch_cpu", "batch used", lambda turn: turn.stretch.batch_cpu, "CPU", 2, "more"),
-        Column("prod_cpu", "prod used", lambda turn: turn.stretch.prod_cpu, "CPU", 2),
-        Column("pressure", "prod stalled", lambda turn: turn.stretch.pressure, "share", 3),
-        Column("errors", "failed requests", lambda turn: turn.stretch.errors),
-        Column("throttles", "throttles", lambda turn: turn.throttles),
+        TurnFigure("p99_ms", "prod's p99", lambda turn: turn.stretch.p99_ms, "ms", 1, "less"),
+        TurnFigure("batch_cpu", "batch used", lambda turn: turn.stretch.batch_cpu, "CPU", 2, "more"),
+        TurnFigure("prod_cpu", "prod used", lambda turn: turn.stretch.prod_cpu, "CPU", 2),
+        TurnFigure("pressure", "prod stalled", lambda turn: turn.stretch.pressure, "share", 3),
+        TurnFigure("errors", "failed requests", lambda turn: turn.stretch.errors),
+        TurnFigure("throttles", "throttles", lambda turn: turn.throttles),
     ),
     promises=(
         Promise("batch yields to prod by its weight", lambda turn: turn.batch_yields, (WEIGHTS, SLACKWATER)),

@@ -16,7 +16,7 @@ from statistics import mean
 from typing import Any, Final
 
 from slackwater.agent.adapters.simulated import REST_SECONDS, TIDE_SECONDS
-from slackwater.demo.scene import Column, Promise, Scene, Series, TakeTurn, Variant
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
 from slackwater.demo.stage import Stage, holds_within, require
 from slackwater.model.errors import Unavailable
 
@@ -47,7 +47,7 @@ class FleetSurges:
     stage: Stage
     nodes: Sequence[str]
 
-    async def take_turn(self, variant: str) -> FleetTurn:
+    async def run_turn(self, variant: str) -> FleetTurn:
         """Record the next peak; under Slackwater a later one if the control plane was too busy to act in time."""
         for _ in range(1 if variant == PLAIN else MOST_TIDES):
             turn = await self._surge()
@@ -93,7 +93,7 @@ def _sampled_at(report: dict[str, Any]) -> datetime:
 
 
 @asynccontextmanager
-async def opened(stage: Stage) -> AsyncIterator[TakeTurn[FleetTurn]]:
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[FleetTurn]]:
     """Waits for the first report of every node."""
 
     async def is_known() -> bool:
@@ -101,18 +101,18 @@ async def opened(stage: Stage) -> AsyncIterator[TakeTurn[FleetTurn]]:
         return bool(nodes) and {pod["node"] for pod in await stage.api.pods()} >= set(nodes)
 
     await require(is_known, _FLEET_SECONDS, "not every simulated node reported")
-    yield FleetSurges(stage, sorted(await stage.api.nodes())[:NODES_READ]).take_turn
+    yield FleetSurges(stage, sorted(await stage.api.nodes())[:NODES_READ]).run_turn
 
 
 _RULE: Final = {"name": "pressure", "metricRule": {"name": "prod_cpu_pressure", "value": WATERLINE}}
 
-FLEET: Final[Scene[FleetTurn]] = Scene(
+FLEET: Final[DemoScene[FleetTurn]] = DemoScene(
     name="fleet",
     plan="a surge on every simulated node beside greedy batch, plain and with Slackwater",
     title="fleet: the same surge on every node of a simulated fleet",
     variants=(
-        Variant(PLAIN, "plain sharing", {"mode": "observe", "weights": "by-request"}),
-        Variant(
+        SceneVariant(PLAIN, "plain sharing", {"mode": "observe", "weights": "by-request"}),
+        SceneVariant(
             SLACKWATER,
             "Slackwater",
             {
@@ -125,9 +125,9 @@ FLEET: Final[Scene[FleetTurn]] = Scene(
     ),
     compared=(PLAIN, SLACKWATER),
     columns=(
-        Column("pressure", "prod stalled", lambda turn: turn.pressure, "share", 3, "less", is_exact=True),
-        Column("batch_cpu", "batch uses per node", lambda turn: turn.batch_cpu, "CPU", 2),
-        Column("prod_cpu", "prod uses per node", lambda turn: turn.prod_cpu, "CPU", 2),
+        TurnFigure("pressure", "prod stalled", lambda turn: turn.pressure, "share", 3, "less", is_exact=True),
+        TurnFigure("batch_cpu", "batch uses per node", lambda turn: turn.batch_cpu, "CPU", 2),
+        TurnFigure("prod_cpu", "prod uses per node", lambda turn: turn.prod_cpu, "CPU", 2),
     ),
     promises=(
         Promise("batch gets a quota in the surge", lambda turn: turn.is_throttled, (SLACKWATER,)),

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from slackwater.demo.machine.other_work import measured
-from slackwater.demo.machine.request_bench import RequestBench, Stretch, running_bench
+from slackwater.demo.machine.request_bench import MeasuredStretch, RequestBench, running_bench
 from slackwater.demo.machine.workloads import program
-from slackwater.demo.scene import Column, Promise, Scene, TakeTurn, Variant
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
 from slackwater.demo.stage import Stage, holds_within, require
 from slackwater.model.quantities import format_cpu
 
@@ -57,7 +57,7 @@ class LendTurn:
     placed: int
     placed_milli: int
     core_seconds: float
-    stretch: Stretch
+    stretch: MeasuredStretch
     has_decision: bool = True
     full: str = ""
 
@@ -74,7 +74,7 @@ class Lending:
     def pod(self) -> Room:
         return Room(self.node.cpu_milli // WAITING, POD_MEMORY_MIB << 20)
 
-    async def take_turn(self, variant: str) -> LendTurn:
+    async def run_turn(self, variant: str) -> LendTurn:
         """Place what the variant's placer finds room for, and measure prod beside it."""
         offer, full = await self.wait_for_room() if variant == OFFERS else (None, "")
         room = _room(offer) if variant == OFFERS else await self._requested()
@@ -137,7 +137,7 @@ def _room(offer: dict[str, Any] | None) -> Room:
 
 
 @asynccontextmanager
-async def opened(stage: Stage) -> AsyncIterator[TakeTurn[LendTurn]]:
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[LendTurn]]:
     """Starts prod, runs one batch pod so that no turn is the first to start one, and lets the first offer come."""
 
     async def is_known() -> bool:
@@ -153,22 +153,24 @@ async def opened(stage: Stage) -> AsyncIterator[TakeTurn[LendTurn]]:
             await lending.until_busy()
         async with bench.usual(LOAD, _FULL_SECONDS + _OFFER_SECONDS):
             await lending.wait_for_room()
-        yield lending.take_turn
+        yield lending.run_turn
 
 
-LEND: Final[Scene[LendTurn]] = Scene(
+LEND: Final[DemoScene[LendTurn]] = DemoScene(
     name="lend",
     plan="prod requests the whole machine and uses a quarter; batch is placed without offers, then on the offer",
     title="lend: prod requests all CPU and uses a quarter of it; batch pods wait for room",
-    variants=(Variant(REQUESTS, "without offers"), Variant(OFFERS, "with offers")),
+    variants=(SceneVariant(REQUESTS, "without offers"), SceneVariant(OFFERS, "with offers")),
     compared=(REQUESTS, OFFERS),
     columns=(
-        Column("room_cpu", "room", lambda turn: turn.room_milli / 1000, "CPU", 2),
-        Column("placed", f"batch pods placed (of {WAITING})", lambda turn: turn.placed, better="more", is_exact=True),
-        Column("core_seconds", "lent to batch", lambda turn: turn.core_seconds, "core-s", 1, "more", is_exact=True),
-        Column("p99_ms", "prod's p99", lambda turn: turn.stretch.p99_ms, "ms", 1, "less"),
-        Column("prod_cpu", "prod used", lambda turn: turn.stretch.prod_cpu, "CPU", 2),
-        Column("errors", "failed requests", lambda turn: turn.stretch.errors),
+        TurnFigure("room_cpu", "room", lambda turn: turn.room_milli / 1000, "CPU", 2),
+        TurnFigure(
+            "placed", f"batch pods placed (of {WAITING})", lambda turn: turn.placed, better="more", is_exact=True
+        ),
+        TurnFigure("core_seconds", "lent to batch", lambda turn: turn.core_seconds, "core-s", 1, "more", is_exact=True),
+        TurnFigure("p99_ms", "prod's p99", lambda turn: turn.stretch.p99_ms, "ms", 1, "less"),
+        TurnFigure("prod_cpu", "prod used", lambda turn: turn.stretch.prod_cpu, "CPU", 2),
+        TurnFigure("errors", "failed requests", lambda turn: turn.stretch.errors),
     ),
     promises=(
         Promise("no batch pod is placed without an offer", lambda turn: turn.placed == 0, (REQUESTS,)),

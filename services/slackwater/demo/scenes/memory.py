@@ -16,7 +16,7 @@ from typing import Final
 
 from slackwater.demo.machine.jobs import Ending, Job, Start, start_job
 from slackwater.demo.machine.parent import ParentGroup
-from slackwater.demo.scene import Column, Promise, Scene, Series, TakeTurn, Variant
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
 from slackwater.demo.stage import Stage, available_mib, lacking, require
 
 PLAIN, SLACKWATER = "plain", "slackwater"
@@ -47,7 +47,7 @@ class MemoryTurns:
 
     stage: Stage
 
-    async def take_turn(self, variant: str) -> MemoryTurn:
+    async def run_turn(self, variant: str) -> MemoryTurn:
         """Grow prod beside batch, in a plain parent or in the agent's tree."""
         if variant == SLACKWATER:
             return await self._turn(self._managed)
@@ -95,9 +95,9 @@ class MemoryTurns:
 
 
 @asynccontextmanager
-async def opened(stage: Stage) -> AsyncIterator[TakeTurn[MemoryTurn]]:
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[MemoryTurn]]:
     """Needs nothing between the turns."""
-    yield MemoryTurns(stage).take_turn
+    yield MemoryTurns(stage).run_turn
 
 
 _PODS: Final = {
@@ -112,13 +112,13 @@ _RULE: Final = {
 }
 _EVICT: Final = {"eviction": {"terminationGracePeriodSeconds": GRACE_SECONDS}, "disableScheduling": False}
 
-MEMORY: Final[Scene[MemoryTurn]] = Scene(
+MEMORY: Final[DemoScene[MemoryTurn]] = DemoScene(
     name="memory",
     plan=f"prod grows in a full parent of {LIMIT_MIB} MiB; plain, the kernel kills; else batch is evicted with grace",
     title=f"memory: prod grows to {PROD_END_MIB:,} MiB beside batch in a parent of {LIMIT_MIB:,} MiB",
     variants=(
-        Variant(PLAIN, "without Slackwater"),
-        Variant(
+        SceneVariant(PLAIN, "without Slackwater"),
+        SceneVariant(
             SLACKWATER,
             "with Slackwater",
             nodeqos={"mode": "evict", "weights": "by-tier-idle", "rules": [_RULE]},
@@ -127,15 +127,15 @@ MEMORY: Final[Scene[MemoryTurn]] = Scene(
     ),
     compared=(PLAIN, SLACKWATER),
     columns=(
-        Column("prod_killed", "prod killed", lambda turn: int(turn.prod_killed), better="less", is_exact=True),
-        Column(
+        TurnFigure("prod_killed", "prod killed", lambda turn: int(turn.prod_killed), better="less", is_exact=True),
+        TurnFigure(
             "killed", f"batch pods killed (of {BATCH_PODS})", lambda turn: turn.batch.count("killed"),
             better="less", is_exact=True,
         ),
-        Column("checkpoint", "evicted with a checkpoint", lambda turn: turn.batch.count("checkpoint")),
-        Column("running", "still running", lambda turn: turn.batch.count("running")),
-        Column("prod_mib", "prod holds", lambda turn: turn.prod_mib, "MiB"),
-        Column("slowest_ms", "slowest MiB", lambda turn: turn.slowest_ms, "ms", 1),
+        TurnFigure("checkpoint", "evicted with a checkpoint", lambda turn: turn.batch.count("checkpoint")),
+        TurnFigure("running", "still running", lambda turn: turn.batch.count("running")),
+        TurnFigure("prod_mib", "prod holds", lambda turn: turn.prod_mib, "MiB"),
+        TurnFigure("slowest_ms", "slowest MiB", lambda turn: turn.slowest_ms, "ms", 1),
     ),
     promises=(
         Promise(

@@ -22,8 +22,9 @@ from typing import Any, Final
 from slackwater.demo.machine.kernel import Kernel
 from slackwater.demo.machine.local_agents import LocalAgent, running_agents
 from slackwater.demo.machine.workloads import program
-from slackwater.demo.scene import BrokenPromise, Column, Promise, Scene, TakeTurn, Variant
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
 from slackwater.demo.stage import Stage, holds_within
+from slackwater.demo.verdict import BrokenPromise
 from slackwater.model.errors import Unavailable
 from slackwater.model.workload_labels import digest_of, offered_label
 
@@ -112,7 +113,7 @@ class ServiceMoves:
     seen: set[str]
     """Pods of earlier moves: the platform shows them until their node reports again."""
 
-    async def take_turn(self, _variant: str) -> MoveTurn:
+    async def run_turn(self, _variant: str) -> MoveTurn:
         """Move the service to the other node."""
         old, new = self.places
         name = f"{WORKLOAD}-to-{new.node}-{time.monotonic_ns() // 1_000_000}"
@@ -202,7 +203,7 @@ def workload_file(folder: Path, port: int) -> Path:
 
 
 @asynccontextmanager
-async def opened(stage: Stage) -> AsyncIterator[TakeTurn[MoveTurn]]:
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[MoveTurn]]:
     """Starts two agents and the service on the first; nothing of them is left afterwards."""
     folder, port = stage.workloads.state_dir / "moves", free_port()
     file = workload_file(folder / "workloads", port)
@@ -219,14 +220,15 @@ async def opened(stage: Stage) -> AsyncIterator[TakeTurn[MoveTurn]]:
                 return bool(facts.get("labels", {}).get(label) == digest)
 
             await _require(offers, agent, f"{agent.node} did not offer {WORKLOAD}")
-        yield ServiceMoves(stage, ServiceClient(port), list(agents), pod, seen).take_turn
+        yield ServiceMoves(stage, ServiceClient(port), list(agents), pod, seen).run_turn
     if left := [leftover for agent in agents for leftover in Kernel.of(agent.state_dir).remains()]:
         raise BrokenPromise(f"left behind by the two agents: {', '.join(left)}")
 
 
 def free_port() -> int:
     """Returns a port of this machine that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
@@ -234,18 +236,18 @@ def _downtime(turn: MoveTurn) -> float | None:
     return turn.status.get("downtimeSeconds")
 
 
-MOVES: Final[Scene[MoveTurn]] = Scene(
+MOVES: Final[DemoScene[MoveTurn]] = DemoScene(
     name="moves",
     plan="a PodMigrationJob moves an HTTP service from one local agent to another, and back; downtime is measured",
     title=f"moves: the HTTP service {WORKLOAD} moves between two agents of this machine",
-    variants=(Variant(MOVED, "moved", documents=(("arbitrationargs", "default", _ARGS), _AUTONOMY)),),
+    variants=(SceneVariant(MOVED, "moved", documents=(("arbitrationargs", "default", _ARGS), _AUTONOMY)),),
     compared=("", MOVED),
     columns=(
-        Column("from", "from", lambda turn: turn.from_node),
-        Column("to", "to", lambda turn: turn.to_node),
-        Column("outcome", "outcome", lambda turn: turn.status.get("outcome", "not ended")),
-        Column("ended_seconds", "took", lambda turn: turn.ended_seconds, "s", 1, "less"),
-        Column(
+        TurnFigure("from", "from", lambda turn: turn.from_node),
+        TurnFigure("to", "to", lambda turn: turn.to_node),
+        TurnFigure("outcome", "outcome", lambda turn: turn.status.get("outcome", "not ended")),
+        TurnFigure("ended_seconds", "took", lambda turn: turn.ended_seconds, "s", 1, "less"),
+        TurnFigure(
             "downtime_seconds",
             "downtime by the agents",
             lambda turn: turn.status.get("downtimeSeconds"),
@@ -253,9 +255,9 @@ MOVES: Final[Scene[MoveTurn]] = Scene(
             2,
             "less",
         ),
-        Column("silent_seconds", "no answer to a client", lambda turn: turn.silent_seconds, "s", 2, "less"),
-        Column("failed", "failed requests", lambda turn: turn.failed),
-        Column("answers_from", "answers from", lambda turn: turn.answers_from or "nothing"),
+        TurnFigure("silent_seconds", "no answer to a client", lambda turn: turn.silent_seconds, "s", 2, "less"),
+        TurnFigure("failed", "failed requests", lambda turn: turn.failed),
+        TurnFigure("answers_from", "answers from", lambda turn: turn.answers_from or "nothing"),
     ),
     promises=(
         Promise(

@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from slackwater.demo.machine.jobs import Ending, Job, start_job
-from slackwater.demo.scene import Column, Promise, Scene, Series, TakeTurn, Variant
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
 from slackwater.demo.stage import Stage, holds_within, require
 from slackwater.model.quantities import format_cpu
 
@@ -69,7 +69,7 @@ class QuotaStages:
     def job_milli(self) -> int:
         return self.total_milli // JOBS
 
-    async def take_turn(self, variant: str) -> QuotaTurn:
+    async def run_turn(self, variant: str) -> QuotaTurn:
         """Run one stage; the first begins a new round."""
         if variant == FIXED:
             await self.clear()
@@ -187,7 +187,7 @@ def _waited(claim: dict[str, Any]) -> float:
 
 
 @asynccontextmanager
-async def opened(stage: Stage) -> AsyncIterator[TakeTurn[QuotaTurn]]:
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[QuotaTurn]]:
     """Waits until the pool has CPU; afterwards no job, claim or quota of the teams is left."""
 
     async def total() -> int:
@@ -200,7 +200,7 @@ async def opened(stage: Stage) -> AsyncIterator[TakeTurn[QuotaTurn]]:
     before = {team: await stage.api.document("elasticquotas", team) for team in TEAMS}
     stages = QuotaStages(stage, await total())
     try:
-        yield stages.take_turn
+        yield stages.run_turn
     finally:
         await stages.clear()
         for team, document in before.items():
@@ -211,29 +211,29 @@ def _held(turn: QuotaTurn) -> bool:
     return turn.borrower_running * turn.job_milli <= turn.total_milli // 2 and turn.borrower_waiting > 0
 
 
-QUOTAS: Final[Scene[QuotaTurn]] = Scene(
+QUOTAS: Final[DemoScene[QuotaTurn]] = DemoScene(
     name="quotas",
     plan=f"two teams own a half each; with fixed shares one is idle; else {BORROWER} borrows it and gives it back",
     title=f"quotas: {LENDER} and {BORROWER} share the machine, half each as min",
     variants=(
-        Variant(FIXED, "fixed shares"),
-        Variant(ELASTIC, f"elastic, {LENDER} idle"),
-        Variant(ASKED, f"elastic, {LENDER} asks"),
+        SceneVariant(FIXED, "fixed shares"),
+        SceneVariant(ELASTIC, f"elastic, {LENDER} idle"),
+        SceneVariant(ASKED, f"elastic, {LENDER} asks"),
     ),
     compared=(FIXED, ELASTIC),
     columns=(
-        Column(
+        TurnFigure(
             "borrower_running", f"{BORROWER} runs while {LENDER} is idle (of {JOBS} jobs)",
             lambda turn: turn.borrower_running, better="more", is_exact=True,
         ),
-        Column("borrower_waiting", f"{BORROWER} waits", lambda turn: turn.borrower_waiting),
-        Column("borrowed", f"{BORROWER} borrows", lambda turn: turn.borrowed_milli / 1000, "CPU", 2),
-        Column("owed", f"{LENDER} is owed", lambda turn: turn.owed_milli / 1000, "CPU", 2),
-        Column("lender_running", f"{LENDER} runs", lambda turn: turn.lender_running),
-        Column("waited_seconds", f"{LENDER} waited", lambda turn: turn.waited_seconds, "s", 1),
-        Column("reclaimed", "reclaimed", lambda turn: turn.reclaimed),
-        Column("checkpoint", "ended with a checkpoint", lambda turn: turn.endings.count("checkpoint")),
-        Column("killed", "killed", lambda turn: turn.endings.count("killed")),
+        TurnFigure("borrower_waiting", f"{BORROWER} waits", lambda turn: turn.borrower_waiting),
+        TurnFigure("borrowed", f"{BORROWER} borrows", lambda turn: turn.borrowed_milli / 1000, "CPU", 2),
+        TurnFigure("owed", f"{LENDER} is owed", lambda turn: turn.owed_milli / 1000, "CPU", 2),
+        TurnFigure("lender_running", f"{LENDER} runs", lambda turn: turn.lender_running),
+        TurnFigure("waited_seconds", f"{LENDER} waited", lambda turn: turn.waited_seconds, "s", 1),
+        TurnFigure("reclaimed", "reclaimed", lambda turn: turn.reclaimed),
+        TurnFigure("checkpoint", "ended with a checkpoint", lambda turn: turn.endings.count("checkpoint")),
+        TurnFigure("killed", "killed", lambda turn: turn.endings.count("killed")),
     ),
     promises=(
         Promise(f"{BORROWER} is held to its half", _held, (FIXED,)),
