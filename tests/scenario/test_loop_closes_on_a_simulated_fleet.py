@@ -40,4 +40,4 @@ def test_the_main_job_closes_the_loop_on_the_simulated_driver(tmp_path: Path) ->
     values = {turn["variant"]: turn["values"] for turn in summary["scenes"]["fleet"]["turns"]}
     assert values["slackwater"]["batch_cpu"] < values["plain"]["batch_cpu"]
     assert values["slackwater"]["pressure"] < values["plain"]["pressure"]
-    assert "lend: left out, it needs writable cgroups" in done.stdout
+    assert "lend, memory, cache, cpu, quotas: left out, it needs writable cgroups" in done.stdout

@@ -17,7 +17,11 @@ def lines(summary: RunSummary, width: int) -> list[str]:
     if whys:
         found.append(f"too few to tell: {next(iter(whys))}; more turns: make run SCENE={next(iter(shown))}")
     found += [f"{name}: {note}" for name, scene in shown.items() for note in scene.notes]
-    return found + [f"{name}: left out, {scene.left_out}" for name, scene in summary.scenes.items() if scene.left_out]
+    reasons: dict[str, list[str]] = {}
+    for name, scene in summary.scenes.items():
+        if scene.left_out:
+            reasons.setdefault(scene.left_out, []).append(name)
+    return found + [f"{', '.join(names)}: left out, {why}" for why, names in reasons.items()]
 
 
 def _wide(shown: dict[str, SceneSummary]) -> list[str]:
