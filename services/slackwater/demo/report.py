@@ -85,7 +85,7 @@ def _compared_word(
     if disturbed and (not column.is_exact or word is Word.SAME):
         return Word.TOO_FEW, disturbed
     few = f"{counted(len(without), 'turn')} without, {len(ours)} with"
-    return word, few if word is Word.TOO_FEW else ""
+    return word, (disturbed or few) if word is Word.TOO_FEW else ""
 
 
 def disturbance(scene: DemoScene[Any], turns: Sequence[Turn[Any]], cpus: int) -> str:
