@@ -55,8 +55,7 @@ REACHES: Mapping[str, Collection[str]] = {
     },
     "demo": {
         "slackwater.agent.adapters.linux.hierarchy",  # a witness of its own of what the kernel holds
-        "slackwater.agent.adapters.simulated",  # the model of the simulated machine, to compute what prod would feel
-        "slackwater.agent.domain.weights",
+        "slackwater.agent.adapters.simulated",  # when the demand of its machines rises
     },
 }
 """Permitted references into another service, by exact module: imports, and strings that name a module."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.bench.verdict import REFERENCE_ROUNDS_PER_SECOND, Conditions
 
-from slackwater.demo.service import seconds_per_round
+from slackwater.demo.programs.service import seconds_per_round
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,21 +23,22 @@ from typing import Any
 
 import httpx2
 from tests.bench import stack
+from tests.bench.policies import documents
+from tests.bench.policies.comparison import MachineUse, SurgeFigures, SurgeSeen, figures
+from tests.bench.policies.contest import BATCH_PODS, BATCH_SHARE
+from tests.bench.policies.watch import QuotaWatch, UseWatch, lowered_of
 from tests.bench.verdict import Scale, Target
 
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
-from slackwater.demo import policies
-from slackwater.demo.comparison import MachineUse, SurgeFigures, SurgeSeen, figures
-from slackwater.demo.contest import BATCH_PODS, BATCH_SHARE, lowered_of
-from slackwater.demo.kernel import Kernel, QuotaWatch, UseWatch
-from slackwater.demo.load import percentile
+from slackwater.demo.machine.kernel import Kernel
+from slackwater.demo.programs.load import percentile
 from slackwater.runtime.state import Endpoint
 
 TARGET_SECONDS = 2.0
 PROD_SHARE = 0.62
 _SURGE_SECONDS = 4.0
 _START_PATIENCE_SECONDS, _FREE_PATIENCE_SECONDS = 60.0, 120.0
-_CALM_SECONDS = policies.COOL_DOWN_SECONDS + 0.2
+_CALM_SECONDS = documents.COOL_DOWN_SECONDS + 0.2
 """Minimum pause between surges: an earlier surge counts as a relapse of the last restore, which then waits longer."""
 _GOLDEN = 0.618
 """Fractional parts of its multiples are evenly distributed for any count."""
@@ -59,7 +60,7 @@ def measure(state_dir: Path, surges: int) -> dict[str, Any]:
             time.sleep(45)  # two tides
             return {"driver": "simulated", **from_records(endpoint)}
     with stack.running(state_dir) as (_, endpoint), workloads(state_dir):
-        put(endpoint, policies.document(get(endpoint, "/v1/nodeqos/default"), policies.PRECISE, policies.FULL))
+        put(endpoint, documents.document(get(endpoint, "/v1/nodeqos/default"), documents.PRECISE, documents.FULL))
         found = surge_repeatedly(Kernel.of(state_dir), surges)
         return {"driver": "linux", **judged(found), **from_records(endpoint)}
 
@@ -139,8 +140,8 @@ def surge(kernel: Kernel, watch: QuotaWatch, use: UseWatch) -> SurgeReaction:
     time.sleep(0.2)  # the last readings of the surge
     lowered = lowered_of(watch.changes[before:], watch.originals)
     cpus = float(os.cpu_count() or 1)
-    machine = MachineUse(cpus, policies.FULL.waterline, policies.FULL.target, BATCH_SHARE * cpus)
-    seen = SurgeSeen(policies.PRECISE, began, ended, ended, use.between(began, ended), lowered, ())
+    machine = MachineUse(cpus, documents.FULL.waterline, documents.FULL.target, BATCH_SHARE * cpus)
+    seen = SurgeSeen(documents.PRECISE, began, ended, ended, use.between(began, ended), lowered, ())
     first = min((one.at for one in lowered), default=None)
     return SurgeReaction(None if first is None else first - began, figures(seen, machine))
 

@@ -49,6 +49,7 @@ from tests.bench import (
     world_seeds,
 )
 from tests.bench.figures import judged, markdown, table, verdicts
+from tests.bench.policies import figure as policies
 from tests.bench.verdict import EXIT_MET, EXIT_MISSED, EXIT_NOT_MEASURABLE, exit_status
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,6 +82,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "reaction": (
         "from a surge of prod to the lowered quota of batch",
         lambda path, given, speed: reaction.measure(path, given.surges),
+    ),
+    "policies": (
+        "precise throttling beside all or nothing under the same surges (--pairs); a minute each",
+        lambda path, given, speed: policies.measure(path, given.pairs),
     ),
     "agent": ("memory and CPU of an agent with its pods", agent),
     "ingestion": (
@@ -206,6 +211,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the figures and exit")
     parser.add_argument("--only", default=",".join(FIGURES), help="figures, separated by commas")
     parser.add_argument("--surges", type=int, default=6, help="each takes up to half a minute")
+    parser.add_argument("--pairs", type=int, default=2, help="of surges in `policies`, a minute each")
     parser.add_argument("--idle-seconds", type=int, default=20)
     parser.add_argument("--pods", type=int, default=110)
     parser.add_argument("--rate", type=float, help="reports a second for `ingestion`; 2,000 at 5.0 M")

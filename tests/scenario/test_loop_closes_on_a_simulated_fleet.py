@@ -22,7 +22,7 @@ def test_the_main_job_closes_the_loop_on_the_simulated_driver(tmp_path: Path) ->
         "PYTHONPATH": f"{ROOT / 'services'}:{ROOT / 'libs'}",
         "SLACKWATER_STATE_DIR": str(tmp_path),
     }
-    flags = ("--demo", "--driver", "simulated", "--nodes", "3", "--seconds", "30", "--port", "0")
+    flags = ("--demo", "--driver", "simulated", "--nodes", "3", "--seconds", "120", "--port", "0")
     done = subprocess.run(
         [*FIRST, sys.executable, "-m", "slackwater.cli", "up", *flags],
         env=environment,
@@ -37,8 +37,7 @@ def test_the_main_job_closes_the_loop_on_the_simulated_driver(tmp_path: Path) ->
     assert summary["driver"] == "simulated"
     assert summary["failures"] == []
     assert summary["restored_exactly"] is True
-    assert summary["counts"]["decisions"]["throttle"] > 0
-    assert summary["counts"]["decisions"]["restore"] > 0
-    assert {offer["node"] for offer in summary["offers"]} == {"sim-01", "sim-02", "sim-03"}
-    assert summary["phases"]["slackwater"]["batch_cpu"] < summary["phases"]["weights"]["batch_cpu"]
-    assert "simulated" in done.stdout
+    values = {turn["variant"]: turn["values"] for turn in summary["scenes"]["fleet"]["turns"]}
+    assert values["slackwater"]["batch_cpu"] < values["plain"]["batch_cpu"]
+    assert values["slackwater"]["pressure"] < values["plain"]["pressure"]
+    assert "lend, memory, cache, cpu, quotas: left out, it needs writable cgroups" in done.stdout

@@ -53,7 +53,6 @@ class SceneChoice(StrEnum):
     CACHE = "cache"
     CPU = "cpu"
     QUOTAS = "quotas"
-    POLICIES = "policies"
     MOVES = "moves"
 
 
@@ -76,7 +75,7 @@ def command(
     seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
     scene: Annotated[
         SceneChoice | None,
-        typer.Option(help="With --demo: which scene; default all. policies and moves run only by name."),
+        typer.Option(help="With --demo: which scene; default all. moves runs only by name."),
     ] = None,
     driver: Annotated[
         DriverChoice, typer.Option(help="Real cgroups, a simulated fleet, or what this machine allows.")
@@ -96,8 +95,8 @@ def command(
     """Run everything on this machine: PostgreSQL, NATS, all services, the agent and the console.
 
     Ctrl-C stops everything in order and restores every cgroup file. Exit status: 0 after a signal; 130 if it came
-    before --seconds were over. With --demo: 0 everything was shown, 2 something promised was not
-    seen, 3 this host cannot be measured right now.
+    before --seconds were over. With --demo: 0 every promise was kept, 2 something promised was not
+    done, 3 no scene could be shown on this machine.
     """
     from slackwater.cli.stack import StackOptions
     from slackwater.cli.steps import Steps
@@ -221,11 +220,8 @@ async def _work(
         from slackwater.cli.composition import load
 
         director: Director = load("slackwater.demo.director:run")
-        status = await director(endpoint, state.path, seconds, driver.value, scene.value)
-        if seconds is not None:
-            return status
-        sys.stderr.write(f"the demo is over; everything stays up: {endpoint.http_url}\n")
-    elif seconds is not None:
+        return await director(endpoint, state.path, seconds, driver.value, scene.value)
+    if seconds is not None:
         await asyncio.sleep(seconds)
         return exits.OK
     sys.stderr.write("Ctrl-C stops everything\n")

@@ -1,7 +1,7 @@
 """Runs the scenes of the demo, one after the other, and keeps `run-summary.json`.
 
 `run` executes while the stack is up and writes an unfinished summary after every scene. `finish` is called after
-everything has stopped: it adds the results of the restore and the leftovers, prints the tables and returns the exit
+everything has stopped: it adds the results of the restore and the leftovers, prints the table and returns the exit
 status. The demo's state is in a folder of its own below the state directory, where the summary lies.
 """
 
@@ -12,9 +12,10 @@ import json
 import os
 import platform
 import shutil
+import sys
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,32 +23,25 @@ from typing import Any
 
 from rich.console import Console
 
-from slackwater.demo import schedule, simulation, summary, table
+from slackwater.demo import schedule, summary, table
 from slackwater.demo.api import Api
-from slackwater.demo.comparison import PolicyComparison
-from slackwater.demo.kernel import Kernel
+from slackwater.demo.machine.kernel import Kernel
+from slackwater.demo.machine.workloads import Workloads
 from slackwater.demo.narrator import Narrator
+from slackwater.demo.picture import picture
+from slackwater.demo.runner import SceneRun
+from slackwater.demo.scene import DemoScene
 from slackwater.demo.scenes import catalog
-from slackwater.demo.scenes.cpu import MODES, keep_running
-from slackwater.demo.scenes.cpu_result import SLACKWATER, CpuScene
-from slackwater.demo.scenes.memory_result import MemoryScene
-from slackwater.demo.scenes.policies import PoliciesScene
-from slackwater.demo.scenes.result import Result, SceneSummary
-from slackwater.demo.scenes.scene import DemoScene, Stage
 from slackwater.demo.schedule import PlannedScene
-from slackwater.demo.summary import RunSummary
-from slackwater.demo.workloads import Workloads
-from slackwater.runtime.state import (
-    DEMO_PICTURES,
-    RUN_SUMMARY,
-    VARIABLE,
-    Endpoint,
-    client_state_dir,
-    write_atomically,
-)
+from slackwater.demo.stage import Stage
+from slackwater.demo.summary import RunSummary, SceneSummary
+from slackwater.model.errors import Unavailable
+from slackwater.model.plurals import counted
+from slackwater.runtime.state import DEMO_PICTURES, RUN_SUMMARY, VARIABLE, Endpoint, client_state_dir, write_atomically
 
-_DECISIONS_SECONDS = 0.7
-_END_SECONDS, _END_STEP_SECONDS = 10.0, 0.2
+_END_SECONDS, _END_STEP_SECONDS, _OVERTIME_SECONDS = 10.0, 0.2, 60.0
+_PIPE_WIDTH = 120
+_NO_CGROUPS = "it needs writable cgroups: run as root, or delegate a cgroup tree"
 
 
 def summary_path(state_dir: Path) -> Path:
@@ -55,25 +49,45 @@ def summary_path(state_dir: Path) -> Path:
     return state_dir.parent / RUN_SUMMARY
 
 
+def terminal() -> Console:
+    """Returns a console as wide as the terminal; output to a pipe is as wide as the table."""
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+
+
 async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str, scene: str = catalog.ALL) -> int:
-    """Run the chosen scenes; return the exit status as known before the stop. Cancel the task to end it early."""
+    """Run the chosen scenes; return the exit status as known before the stop. Cancel the task to end it early.
+
+    All scenes without a limit of time are followed by a wait for the cancellation, so that a user can look around.
+    """
     summary_path(state_dir).unlink(missing_ok=True)
     (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
     shutil.rmtree(state_dir / DEMO_PICTURES, ignore_errors=True)
-    chosen = catalog.chosen(scene)
-    if driver != "linux":
-        names = [one.name for one in chosen]
-        return await simulation.direct(endpoint, summary_path(state_dir), seconds, names)
-    async with Api(endpoint, datetime.now(UTC), platform.node()) as api:
-        with Narrator() as narrator:
-            stage = Stage(api, narrator, Workloads(state_dir, len(os.sched_getaffinity(0))), Kernel.of(state_dir))
-            return await Production(endpoint, stage, summary_path(state_dir), seconds, scene, chosen).perform()
+    workloads, kernel = Workloads(state_dir, len(os.sched_getaffinity(0))), Kernel.of(state_dir)
+    machine = {
+        "node": platform.node(),
+        "cpus": workloads.cpus,
+        "kernel": platform.release(),
+        "cgroups": kernel.hierarchy.version,
+        "load_average": list(os.getloadavg()),
+    }
+    began = RunSummary(
+        driver=driver,
+        machine=machine,
+        started_at=datetime.now(UTC),
+        seconds=seconds,
+        scene=scene,
+        console_url=endpoint.http_url,
+    )
+    async with Api(endpoint, began.started_at, platform.node()) as api:
+        with Narrator(terminal()) as narrator:
+            stage = Stage(api, narrator, workloads, kernel)
+            return await Direction(stage, catalog.chosen(scene, driver), began).perform()
 
 
 def finish(state_dir: Path, console: Console | None = None) -> int:
-    """After the stop: complete `run-summary.json`, print the tables, return the exit status (0, 2 or 3).
+    """After the stop: complete `run-summary.json`, print the table, return the exit status (0, 2 or 3).
 
-    Returns 0 without a summary of `run`, which was interrupted before it wrote one.
+    Returns 0 for a run that was interrupted, also before it wrote a summary.
     """
     file = summary_path(state_dir)
     if not file.exists():
@@ -83,11 +97,14 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
     remains = _remains(Kernel.of(state_dir)) if found.driver == "linux" else ()
     update = {"restored_exactly": exact, "restored_files": files, "leftovers": remains, "finished": True}
     complete = found.model_copy(update=update)
-    judged = {"failures": summary.failures(complete), "not_measurable": summary.why_not_measurable(complete)}
-    complete = complete.model_copy(update={**judged, "exit": summary.exit_status(complete)})
+    complete = complete.model_copy(update={"failures": summary.failures(complete)})
+    complete = complete.model_copy(update={"exit": summary.exit_status(complete)})
     write_atomically(file, complete.model_dump_json(indent=1) + "\n")
-    table.show(complete, console or table.console())
-    return 0 if complete.interrupted else summary.exit_status(complete)
+    console = console or terminal()
+    told = [] if complete.stays_up else [*table.lines(complete, console.width), *table.next_steps(complete)]
+    for line in [*told, *table.ending(complete)]:
+        console.print(line, markup=False)
+    return complete.exit or 0
 
 
 def _remains(kernel: Kernel) -> tuple[str, ...]:
@@ -108,145 +125,89 @@ def restored(state_dir: Path) -> tuple[bool | None, int]:
 
 
 @dataclass(slots=True)
-class Production:
-    """One run on this machine's cgroups."""
+class Direction:
+    """One run: which scenes it shows, and its summary so far."""
 
-    endpoint: Endpoint
     stage: Stage
-    file: Path
-    seconds: int | None
-    name: str
-    chosen: Sequence[DemoScene[Any]]
-    found: dict[str, SceneSummary] = field(default_factory=dict)
-    results: dict[str, Result] = field(default_factory=dict)
-    seen: set[str] = field(default_factory=set)
-    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    scenes: Sequence[DemoScene[Any]]
+    run: RunSummary
     began: float = field(default_factory=time.monotonic)
 
     async def perform(self) -> int:
-        """Announce and run the scenes; without a duration show the tables and go on until cancelled."""
-        planned = schedule.plan(self.chosen, self.seconds)
+        """Announce and run the scenes."""
+        seconds, driver = self.run.seconds, self.run.driver
+        planned = schedule.plan([scene for scene in self.scenes if scene.driver == driver], seconds)
         self._announce(planned)
+        others = [scene for scene in self.scenes if scene.driver != driver]
+        self._write(scenes={scene.name: SceneSummary(plan=scene.plan, left_out=_NO_CGROUPS) for scene in others})
+        deadline = None if seconds is None else self.began + seconds - schedule.STOP_SECONDS
         try:
-            async with self._watching():
-                for one in planned:
-                    await self._scene(one)
-            if self.seconds is None:
-                self.stage.narrator.__exit__()
-                table.show(await self._write(), table.console())
-                self.stage.narrator.__enter__()
-                async with self._watching():
-                    await keep_running(self.stage)
+            for number, scene in enumerate(planned, 1):
+                await self._scene(scene, f"{number}/{len(planned)}", deadline)
+            stays_up = seconds is None and self.run.scene == catalog.ALL
+            self._write(is_over=True, stays_up=stays_up, commands=await self._commands())
+            if stays_up:
+                await self._stay_up()
         finally:
             await self.stage.workloads.stop_all()
-        return summary.exit_status((await self._write()).model_copy(update={"restored_exactly": True}))
+        return summary.exit_status(self.run) or 0
+
+    async def _stay_up(self) -> None:
+        """Print the table, and wait until cancelled."""
+        narrator = self.stage.narrator
+        narrator.__exit__()
+        narrator.write_lines([*table.lines(self.run, narrator.console.width), *table.next_steps(self.run)])
+        narrator.write_line("all scenes are over; everything stays up until Ctrl-C, which puts everything back")
+        await asyncio.Event().wait()
 
     def _announce(self, planned: Sequence[PlannedScene]) -> None:
         """Say what will happen, with the seconds of each scene, and what there is no time for."""
         write_line = self.stage.narrator.write_line
-        folder = self.stage.workloads.state_dir
-        setting = "" if client_state_dir() == folder else f"{VARIABLE}={folder} "  # an operator's instance runs too
-        self.stage.narrator.greet(self.endpoint, platform.node(), setting)
-        write_line(f"pictures and tables: {self.endpoint.http_url}/demo")
-        shown = [one for one in planned if not one.skipped]
-        total = sum(one.seconds for one in shown)
-        write_line(f"{len(shown)} of {len(planned)} scenes, about {total:.0f} s:")
-        for number, one in enumerate(shown, 1):
-            write_line(f"scene {number}, {one.scene.name}, {one.seconds:.0f} s: {one.scene.plan}")
-        for one in planned:
-            if one.skipped:
-                write_line(f"skipped, {one.scene.name}: {one.skipped}")
+        shown = [scene for scene in planned if not scene.left_out]
+        total = sum(scene.seconds for scene in shown)
+        write_line(f"pictures and tables while it runs: {self.stage.api.endpoint.http_url}/demo")
+        write_line(f"{counted(len(shown), 'scene')}, about {total:.0f} s:")
+        for scene in shown:
+            write_line(f"{scene.scene.name}, {scene.seconds:.0f} s: {scene.scene.plan}")
 
-    async def _scene(self, planned: PlannedScene) -> None:
+    async def _scene(self, planned: PlannedScene, place: str, deadline: float | None) -> None:
         """Run a scene, keep its report and picture, and write the summary so far."""
-        scene, began = planned.scene, time.monotonic()
-        entry = SceneSummary(plan=scene.plan, turns_each=planned.turns, skipped=planned.skipped)
-        if not planned.skipped:
-            self.stage.narrator.write_line(f"scene {scene.name}")
-            before = await self.stage.api.policy()
-            try:
-                result = await scene.perform(self.stage, planned.turns)
-            finally:
-                await self.stage.api.apply(before)
-            self.results[scene.name] = result
-            entry = entry.model_copy(
-                update={
-                    **scene.judged(result).model_dump(),
-                    "took_seconds": round(time.monotonic() - began, 1),
-                    "result": result.model_dump(mode="json"),
-                }
-            )
-            if result.turns and scene.picture is not None:
-                picture = self.stage.workloads.state_dir / DEMO_PICTURES / f"{scene.name}.svg"
-                write_atomically(picture, scene.picture(result))
-                entry = entry.model_copy(update={"picture": str(picture)})
-        self.found[scene.name] = entry
-        await self._write()
+        scene = planned.scene
+        overtime = 0.0 if any(entry.is_shown for entry in self.run.scenes.values()) else _OVERTIME_SECONDS
+        entry, turns = await SceneRun(self.stage, scene, deadline, overtime).perform(planned)
+        if entry.is_shown:
+            file = self.stage.workloads.state_dir / DEMO_PICTURES / f"{scene.name}.svg"
+            write_atomically(file, picture(scene, turns))
+            entry = entry.model_copy(update={"picture": str(file)})
+        self.stage.narrator.write_line(f"scene {place}, {scene.name}: {outcome(entry)}")
+        self._write(scenes={**self.run.scenes, scene.name: entry})
 
-    async def _write(self) -> RunSummary:
-        """Write the summary so far; returns it."""
-        api, workloads, kernel = self.stage.api, self.stage.workloads, self.stage.kernel
-        cpu, memory = self.results.get("cpu"), self.results.get("memory")
-        policies = self.results.get("policies")
-        turns = cpu.turns if isinstance(cpu, CpuScene) else ()
-        ours = [turn for turn in turns if turn.variant == SLACKWATER]
-        found = RunSummary(
-            scene=self.name,
-            scenes=self.found,
-            memory=memory if isinstance(memory, MemoryScene) else None,
-            driver="linux",
-            driver_note="",
-            machine={
-                "node": platform.node(),
-                "cpus": workloads.cpus,
-                "kernel": platform.release(),
-                "cgroups": kernel.hierarchy.version,
-                "load_average": list(os.getloadavg()),
-            },
-            started_at=self.started_at,
-            seconds=self.seconds,
-            workload=_workload(cpu) if isinstance(cpu, CpuScene) else {},
-            waterline=cpu.waterline if isinstance(cpu, CpuScene) else None,
-            phases=_phases(cpu) if isinstance(cpu, CpuScene) else {},
-            reaction=ours[0].reaction if ours else summary.Reaction(),
-            comparison=policies.comparison if isinstance(policies, PoliciesScene) else PolicyComparison(),
-            counts=await api.counts(),
-            offers=await api.offers(),
-            conclusion=" ".join(f"{text}." for entry in self.found.values() for text in entry.sentences),
-            took_seconds=round(time.monotonic() - self.began, 1),
-        )
-        write_atomically(self.file, found.model_dump_json(indent=1) + "\n")
-        return found
+    def _write(self, **update: Any) -> None:
+        """Write the summary with these fields."""
+        took = round(time.monotonic() - self.began, 1)
+        self.run = self.run.model_copy(update={"took_seconds": took, **update})
+        write_atomically(summary_path(self.stage.workloads.state_dir), self.run.model_dump_json(indent=1) + "\n")
 
-    @asynccontextmanager
-    async def _watching(self) -> AsyncIterator[None]:
-        """Print decisions in the background during the block; raise their errors here."""
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(self._watch_decisions())
-            yield
-            task.cancel()
-
-    async def _watch_decisions(self) -> None:
-        while True:
-            for item in await self.stage.api.decisions():
-                if item["id"] not in self.seen:
-                    self.seen.add(item["id"])
-                    self.stage.narrator.decision(item, None, None)
-            await asyncio.sleep(_DECISIONS_SECONDS)
+    async def _commands(self) -> tuple[str, ...]:
+        """Returns what a user may try with the data of this run, also after its stop."""
+        folder, node = self.stage.workloads.state_dir, self.stage.api.node
+        if self.run.driver != "linux":
+            node = "sim-01"
+        program = "slackwater" if shutil.which("slackwater") else os.path.relpath(
+            Path(sys.executable).with_name("slackwater")
+        )  # fmt: skip
+        setting = "" if client_state_dir() == folder else f"{VARIABLE}={folder} "  # an operator's instance runs too
+        decision = ""
+        with suppress(Unavailable):  # too busy to answer
+            decision = await self.stage.api.decision_to_explain()
+        subjects = (f"why node/{node} batch-cpu", "get decisions", f"why decision/{decision}" if decision else "top")
+        return tuple(f"{setting}{program} {subject}" for subject in subjects)
 
 
-def _workload(cpu: CpuScene) -> dict[str, float]:
-    return {
-        "workers": cpu.workers,
-        "rounds": cpu.rounds,
-        "request_cpu_ms": cpu.request_cpu_ms,
-        "surge_rate": cpu.rate,
-    }
-
-
-def _phases(cpu: CpuScene) -> dict[str, summary.Phase]:
-    """The surges by variant; the second and later turns have a number."""
-    names = {
-        id(turn): summary.nth(variant, number) for variant in MODES for number, turn in enumerate(cpu.of(variant), 1)
-    }
-    return {names[id(turn)]: turn.phase.model_copy(update={"name": names[id(turn)]}) for turn in cpu.turns}
+def outcome(entry: SceneSummary) -> str:
+    """Returns in one line what a scene came to."""
+    if entry.left_out:
+        return f"left out, {entry.left_out}"
+    if entry.failures:
+        return f"FAILED, {entry.failures[0]}"
+    return f"shown in {counted(len(entry.turns), 'turn')}, every promise kept"

@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.bench.policies.watch import QuotaWatch
 
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.processes import process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.domain.admission import Command, admit
-from slackwater.demo.kernel import Kernel, QuotaWatch
+from slackwater.demo.machine.kernel import Kernel
 from slackwater.runtime.state import StateDir
 
 pytestmark = [

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from slackwater.demo.load import read_samples
+from slackwater.demo.machine.page_cache import drop_cache, write_file
+from slackwater.demo.programs.load import read_samples
+from slackwater.demo.programs.reader import reads_of
 
 ROOT = Path(__file__).resolve().parents[3]
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT / 'services'}:{ROOT / 'libs'}"}
@@ -45,7 +47,9 @@ def start(*module: str) -> subprocess.Popen[bytes]:
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     announced = tmp_path / "service.json"
-    process = start("slackwater.demo.service", "--workers", "2", "--rounds", "500", "--announce", str(announced))
+    process = start(
+        "slackwater.demo.programs.service", "--workers", "2", "--rounds", "500", "--announce", str(announced)
+    )
     until(announced.exists, "the service never announced itself")
     yield process, json.loads(announced.read_text())["port"]
     process.kill()
@@ -59,7 +63,8 @@ def test_the_service_answers_the_same_work_with_the_same_result(service: tuple[s
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/quote", timeout=60) as answer:
             answers.add(answer.read())
     assert len(answers) == 1
-    assert len(answers.pop().strip()) == 64
+    instance, digest = answers.pop().split()
+    assert (instance, len(digest)) == (b"-", 64)
 
 
 def test_sigterm_ends_the_service_and_its_workers(service: tuple[subprocess.Popen[bytes], int]) -> None:
@@ -75,26 +80,59 @@ def test_the_generator_measures_every_request(service: tuple[subprocess.Popen[by
     _, port = service
     out = tmp_path / "latencies"
     arguments = ("--port", str(port), "--schedule", "rest:0.3:20,surge:0.5:100", "--out", str(out))
-    assert start("slackwater.demo.load", *arguments).wait(60) == 0
+    assert start("slackwater.demo.programs.load", *arguments).wait(60) == 0
     samples = read_samples(out)
     assert {sample.stretch for sample in samples} == {"rest", "surge"}
     assert all(sample.ok and sample.latency > 0 for sample in samples)
 
 
-def test_batch_counts_its_blocks_and_ends_on_sigint(tmp_path: Path) -> None:
-    progress = tmp_path / "progress"
-    process = start("slackwater.demo.batch", "--processes", "1", "--progress", str(progress))
-    until(lambda: progress.exists() and int(progress.read_text() or 0) > 0, "no block was ever done")
-    burners = children_of(process.pid)
+def cpu_ticks(pid: int) -> int:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(words[11])
+
+
+def test_batch_uses_cpu_and_ends_on_sigint() -> None:
+    process = start("slackwater.demo.programs.batch", "--processes", "1")
+    until(lambda: bool(children_of(process.pid)), "no burner was started")
+    [burner] = children_of(process.pid)
+    until(lambda: cpu_ticks(burner) > 2, "the burner used no CPU")
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 0
-    until(lambda: all(gone(pid) for pid in burners), "a burner survived")
+    until(lambda: gone(burner), "the burner survived")
+
+
+def test_a_growing_program_holds_what_it_was_asked_for_and_ends_with_its_checkpoint(tmp_path: Path) -> None:
+    out, checkpoint = tmp_path / "out.json", tmp_path / "checkpoint.json"
+    flags = ("--start", "1", "--end", "3", "--out", str(out), "--checkpoint", str(checkpoint))
+    process = start("slackwater.demo.programs.growth", *flags)
+    until(lambda: out.exists() and json.loads(out.read_text())["done"], "it never grew to its end")
+    assert json.loads(out.read_text())["mib"] == 3
+    process.terminate()
+    assert process.wait(60) == -signal.SIGTERM
+    assert json.loads(checkpoint.read_text()) == {"mib": 3}
+
+
+@pytest.mark.parametrize("order", ["random", "sequential"])
+def test_a_reader_reads_its_file_again_and_again_and_notes_it(tmp_path: Path, order: str) -> None:
+    file, out = tmp_path / "data", tmp_path / "out"
+    write_file(file, 4)
+    drop_cache(file)
+    flags = ("--file", str(file), "--out", str(out), "--per-second", "100", "--order", order)
+    process = start("slackwater.demo.programs.reader", *flags)
+    try:
+        until(lambda: len(reads_of(out)) > 4, "it never began again")
+    finally:
+        process.kill()
+        process.wait()
+    assert [read.at for read in reads_of(out)] == sorted(read.at for read in reads_of(out))
+    out.write_text("1.0 5\n2.0 7\n3.0 ")
+    assert [read.seconds for read in reads_of(out)] == [7.0], "not the whole file, and no line without its end"
 
 
 def test_a_tethered_tree_dies_with_a_killed_parent(tmp_path: Path) -> None:
     announced = tmp_path / "service.json"
-    inner = ["-m", "slackwater.demo.service", "--workers", "1", "--rounds", "10", "--announce", str(announced)]
-    command = [sys.executable, "-m", "slackwater.demo.die_with_parent", sys.executable, *inner]
+    inner = ["-m", "slackwater.demo.programs.service", "--workers", "1", "--rounds", "10", "--announce", str(announced)]
+    command = [sys.executable, "-m", "slackwater.demo.programs.die_with_parent", sys.executable, *inner]
     code = f"import subprocess; subprocess.Popen({command!r}).wait()"
     parent = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT)
     until(announced.exists, "the service never announced itself")

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.bench import intents, reaction
 from tests.bench.load import fleet
+from tests.bench.policies.comparison import SurgeFigures
 
 from slackwater.bus.codec.cloudevents import decode
-from slackwater.demo.comparison import SurgeFigures
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed
 

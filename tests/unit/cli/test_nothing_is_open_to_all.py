@@ -44,7 +44,7 @@ LISTENERS: Mapping[str, Callable[[Path], Awaitable[None]] | None] = {
     "libs/slackwater/runtime/rpc.py": over_grpc,
     "services/slackwater/agent/edge/exposition.py": of_the_agent,
     "libs/slackwater/store/tls_proxy.py": None,  # a socket in a folder that only its owner may enter
-    "services/slackwater/demo/service.py": None,  # 127.0.0.1, and no setting for it
+    "services/slackwater/demo/programs/service.py": None,  # 127.0.0.1, and no setting for it
 }
 """Every file that listens, with its setting that listens on all addresses."""
 
@@ -67,7 +67,7 @@ def files_that_listen() -> set[str]:
 
 def test_nothing_else_listens() -> None:
     assert files_that_listen() == LISTENERS.keys()
-    assert 'listener.bind(("127.0.0.1", port))' in (ROOT / "services/slackwater/demo/service.py").read_text()
+    assert 'listener.bind(("127.0.0.1", port))' in (ROOT / "services/slackwater/demo/programs/service.py").read_text()
     assert "asyncio.start_unix_server(accept, socket)" in (ROOT / "libs/slackwater/store/tls_proxy.py").read_text()
 
 

@@ -7,13 +7,12 @@ from pathlib import Path
 import httpx2
 import pytest
 from console_app import console_app
-from demo_files import RESULT, demo_folder, write_summary
+from demo_files import REPORT, demo_folder, write_summary
 
 from slackwater.console.adapters.demo_files import DemoFiles
 from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
-from slackwater.demo.scenes.lend import LEND
-from slackwater.demo.scenes.result import SceneSummary
+from slackwater.demo.summary import SceneSummary
 from slackwater.testing.bus import MemoryBus
 from slackwater.testing.clock import FakeClock
 
@@ -30,28 +29,30 @@ async def get(demo: Path, path: str) -> httpx2.Response:
         return await client.get(path)
 
 
-async def test_the_page_shows_table_sentences_and_picture_of_every_scene(folder: Path) -> None:
+async def test_the_page_shows_tables_and_picture_of_every_scene(folder: Path) -> None:
     page = (await get(folder, "/demo")).text
-    report = LEND.judged(RESULT)
-    assert all(f">{cell}</" in page for row in report.rows for cell in row)
-    assert all(text.replace("'", "&#39;") in page for text in report.sentences)
+    assert all(f">{cell}</" in page for row in REPORT.rows for cell in row)
+    for compared in REPORT.comparisons:
+        assert f">{compared.figure}</th>".replace("'", "&#39;") in page
+        assert f">{compared.without}</td>" in page
+        assert f"{compared.word} ({compared.why})" if compared.why else f">{compared.word}</td>" in page
     assert 'src="/demo/pictures/lend.svg?' in page
     assert "edge-7 (2 CPUs, Linux 6.1, cgroups v2)" in page
-    assert "Skipped: it needs 40 s, and 3 s are left." in page
+    assert "Left out: it needs 40 s, and 3 s are left." in page
     assert "/demo/pictures/cpu.svg" not in page
 
 
 async def test_a_picture_is_served_of_scenes_of_this_run_alone(folder: Path) -> None:
     shown = await get(folder, "/demo/pictures/lend.svg")
     assert (shown.status_code, shown.headers["content-type"]) == (200, "image/svg+xml")
-    assert "core-s, 4 of 8 pods" in shown.text
+    assert "batch pods placed (of 8)" in shown.text
     for name in ("cpu", "policies", "..%2Fsecret", "..%2f..%2fsecret"):
         assert (await get(folder, f"/demo/pictures/{name}.svg")).status_code == 404
 
 
 async def test_the_overview_names_the_run_and_its_scenes(folder: Path) -> None:
     page = (await get(folder, "/")).text
-    assert "lend shown, cpu skipped" in page
+    assert "lend shown, cpu left out" in page
     assert 'href="/demo"' in page
 
 
@@ -64,13 +65,13 @@ async def test_without_scenes_the_page_says_what_to_run(tmp_path: Path, content:
     assert 'href="/demo"' not in (await get(tmp_path / "demo", "/")).text
 
 
-async def test_failed_and_not_measurable_scenes_say_so(folder: Path) -> None:
+async def test_failed_scenes_and_those_that_were_left_out_say_so(folder: Path) -> None:
     write_summary(
         folder,
-        lend=SceneSummary(failures=("lend: prod's p99 was not measured",)),
-        memory=SceneSummary(not_measurable=("memory: 900 MiB are available",)),
+        lend=SceneSummary(failures=("lend: not kept: an offer's decision comes",)),
+        memory=SceneSummary(left_out="900 MiB of memory are available"),
     )
     page = (await get(folder, "/demo")).text
-    assert "Failed: lend: prod&#39;s p99 was not measured." in page
-    assert "Not measurable: memory: 900 MiB are available." in page
+    assert "Failed: lend: not kept: an offer&#39;s decision comes." in page
+    assert "Left out: 900 MiB of memory are available." in page
     assert "<img" not in page

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.demo.load import Generator, Stretch, arrivals, parse_schedule, percentile, read_samples
+from slackwater.demo.programs.load import Generator, Stretch, arrivals, parse_schedule, percentile, read_samples
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200)
 

@@ -1,47 +1,47 @@
-"""Which scenes a run shows, from its seconds: they fit, in their order, and what does not fit says so."""
+"""Which scenes a run of limited time shows: never more than its time, and no scene twice before another once."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.cli.up import SceneChoice
-from slackwater.demo import schedule
-from slackwater.demo.scenes import catalog
+from slackwater.demo.scenes.catalog import ALL, SCENES, chosen
+from slackwater.demo.schedule import STOP_SECONDS, plan, rounds_in
 
 
-@given(st.integers(1, 1000))
-def test_the_scenes_of_a_run_fit_into_its_seconds(seconds: int) -> None:
-    planned = schedule.plan(catalog.chosen(catalog.ALL), seconds)
-    assert sum(one.seconds for one in planned) <= max(0.0, seconds - schedule.STOP_SECONDS)
-    for one in planned:
-        assert bool(one.skipped) is (one.turns == 0)
-        assert f"SECONDS={seconds}" in one.skipped or one.turns >= 1
+@given(st.integers(1, 1000), st.booleans())
+def test_a_plan_keeps_to_its_time_and_gives_a_reason_for_every_scene_that_is_left_out(
+    seconds: int, alone: bool
+) -> None:
+    scenes = chosen("lend" if alone else ALL)
+    planned = plan(scenes, seconds)
+    assert [scene.scene for scene in planned] == scenes
+    assert sum(scene.seconds for scene in planned) <= max(0.0, seconds - STOP_SECONDS)
+    assert all(bool(scene.rounds) != bool(scene.left_out) for scene in planned)
+    if not alone:
+        left = seconds - STOP_SECONDS - sum(scene.seconds for scene in planned)
+        assert all(scene.rounds or scene.scene.seconds(1) > left for scene in planned)
 
 
-@given(st.sampled_from(catalog.SCENES), st.integers(1, 1000))
-def test_a_scene_alone_repeats_its_turns_as_time_allows_and_not_without_end(scene: object, seconds: int) -> None:
-    (one,) = schedule.plan([scene], seconds)  # type: ignore[list-item]
-    assert one.seconds <= max(0.0, seconds - schedule.STOP_SECONDS)
-    assert one.turns <= schedule.MOST_TIMES_TURNS * one.scene.turns
-    if one.turns and one.turns < schedule.MOST_TIMES_TURNS * one.scene.turns:
-        assert one.scene.seconds(one.turns + 1) > seconds - schedule.STOP_SECONDS
+def test_ninety_seconds_show_four_scenes_and_no_limit_shows_all() -> None:
+    assert sum(bool(scene.rounds) for scene in plan(chosen(ALL), 90)) >= 4
+    assert [scene.rounds for scene in plan(chosen(ALL), None)] == [scene.rounds for scene in chosen(ALL)]
 
 
-def test_five_scenes_run_by_default_and_take_two_minutes() -> None:
-    planned = schedule.plan(catalog.chosen(catalog.ALL), None)
-    assert [one.scene.name for one in planned] == ["lend", "memory", "cache", "cpu", "quotas"]
-    assert sum(one.seconds for one in planned) <= 120
+def test_a_scene_alone_repeats_its_turns_until_its_word_can_be_told() -> None:
+    [lend] = plan(chosen("lend"), 60)
+    assert lend.rounds >= 3
 
 
-@pytest.mark.parametrize(("seconds", "shown"), [(15, 0), (20, 1), (45, 2), (90, 4), (125, 5)])
-def test_a_short_run_shows_fewer_scenes(seconds: int, shown: int) -> None:
-    planned = schedule.plan(catalog.chosen(catalog.ALL), seconds)
-    assert sum(not one.skipped for one in planned) == shown
+@given(st.sampled_from(SCENES), st.integers(1, 9), st.floats(-10, 300))
+def test_a_late_run_takes_as_many_rounds_as_fit(scene: object, rounds: int, left: float) -> None:
+    found = rounds_in(scene, rounds, left)  # type: ignore[arg-type]
+    assert 0 <= found <= rounds
+    assert found == 0 or scene.seconds(found) <= left  # type: ignore[attr-defined]
+    assert found == rounds or scene.seconds(found + 1) > left  # type: ignore[attr-defined]
 
 
-def test_the_command_line_offers_every_scene_by_its_name() -> None:
-    assert [choice.value for choice in SceneChoice] == [catalog.ALL, *(scene.name for scene in catalog.SCENES)]
-    for scene in catalog.SCENES:
-        assert catalog.chosen(scene.name) == [scene]
+def test_moves_run_only_by_name_and_a_simulated_fleet_has_a_scene_of_its_own() -> None:
+    assert "moves" not in [scene.name for scene in chosen(ALL)]
+    assert [scene.name for scene in chosen("moves")] == ["moves"]
+    assert [scene.name for scene in chosen("lend", "simulated")] == ["lend", "fleet"]

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from tests.bench.policies import documents
+from tests.bench.policies.comparison import CpuUse, Lowered, MachineUse, SurgeFigures, SurgeSeen, figures
 from waterline_crowd import NOON
 
 from slackwater.decisions.reasons import Mode
-from slackwater.demo import policies
-from slackwater.demo.comparison import CpuUse, Lowered, MachineUse, SurgeFigures, SurgeSeen, figures
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
@@ -37,16 +37,16 @@ _PRESENT = {"kind": "NodeQOS", "metadata": {"name": "default", "generation": 1}}
 class Scene:
     """Where the waterline is, and how many requests a second a surge has."""
 
-    levels: policies.Levels
+    levels: documents.Levels
     surge_rate: float
 
     def rules(self) -> Rulebook:
         """Hundreds of surges an hour are measured here, none of which is to be damped."""
-        book = rulebook_of(NodeQos.parse(policies.document(_PRESENT, policies.PRECISE, self.levels)))
+        book = rulebook_of(NodeQos.parse(documents.document(_PRESENT, documents.PRECISE, self.levels)))
         return replace(book, loop=replace(book.loop, surges_per_hour=3600))
 
 
-FULL, COMPARED = Scene(policies.FULL, SURGE_RATE), Scene(policies.COMPARED, 97.0)
+FULL, COMPARED = Scene(documents.FULL, SURGE_RATE), Scene(documents.COMPARED, 97.0)
 """Of each, batch keeps about a third of what it wants."""
 
 

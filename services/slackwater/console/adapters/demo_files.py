@@ -9,9 +9,17 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from slackwater.console.domain.demo_run import DemoRunView, DemoSceneView
+from slackwater.console.domain.demo_run import DemoComparison, DemoRunView, DemoSceneView
 from slackwater.model.plurals import counted
 from slackwater.runtime.state import DEMO_PICTURES, RUN_SUMMARY
+
+
+class _Comparison(BaseModel):
+    figure: str
+    without: str = ""
+    with_slackwater: str = ""
+    word: str | None = None
+    why: str = ""
 
 
 class _Scene(BaseModel):
@@ -19,10 +27,10 @@ class _Scene(BaseModel):
     title: str = ""
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-    sentences: tuple[str, ...] = ()
+    comparisons: tuple[_Comparison, ...] = ()
+    notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
-    not_measurable: tuple[str, ...] = ()
-    skipped: str = ""
+    left_out: str = ""
 
 
 class _Machine(BaseModel):
@@ -60,10 +68,7 @@ class DemoFiles:
             found = _Summary.model_validate_json(self._summary.read_bytes())
         except (FileNotFoundError, ValidationError):  # of another version, or no summary of a demo
             return None
-        scenes = [
-            DemoSceneView(name=name, has_picture=bool(scene.rows) and self._file(name).is_file(), **dict(scene))
-            for name, scene in found.scenes.items()
-        ]
+        scenes = [self._view(name, scene) for name, scene in found.scenes.items()]
         return DemoRunView(
             started_at=found.started_at,
             node=found.machine.node,
@@ -72,6 +77,10 @@ class DemoFiles:
             finished=found.finished,
             exit=found.exit,
         )
+
+    def _view(self, name: str, scene: _Scene) -> DemoSceneView:
+        fields = dict(scene) | {"comparisons": tuple(DemoComparison(**dict(one)) for one in scene.comparisons)}
+        return DemoSceneView(name=name, has_picture=bool(scene.rows) and self._file(name).is_file(), **fields)
 
     def _picture(self, scene: str) -> bytes | None:
         run = self._last()

@@ -7,10 +7,20 @@ from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True)
-class DemoSceneView:
-    """A scene: what it does, a table with a row per turn, and what it says. Text is shown as the demo wrote it.
+class DemoComparison:
+    """A figure without and with Slackwater, the word on it, and why it is too few to tell."""
 
-    `skipped` says why the run had no time for it; `has_picture` is false where nothing was measured.
+    figure: str
+    without: str = ""
+    with_slackwater: str = ""
+    word: str | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSceneView:
+    """A scene: what it does, a table with a row per turn, and how its figures compare. Text is shown as the demo wrote
+    it. `left_out` says why the scene was not shown; `has_picture` is false where nothing was measured.
     """
 
     name: str
@@ -18,18 +28,16 @@ class DemoSceneView:
     title: str = ""
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-    sentences: tuple[str, ...] = ()
+    comparisons: tuple[DemoComparison, ...] = ()
+    notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
-    not_measurable: tuple[str, ...] = ()
-    skipped: str = ""
+    left_out: str = ""
     has_picture: bool = False
 
     @property
     def outcome(self) -> str:
-        """`skipped`, `failed`, `not measurable` or `shown`."""
-        if self.skipped:
-            return "skipped"
-        return "failed" if self.failures else "not measurable" if self.not_measurable else "shown"
+        """`failed`, `left out` or `shown`."""
+        return "failed" if self.failures else "left out" if self.left_out else "shown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,149 +6,89 @@ installed: while weights are in force, a quota comes only if the waterline stays
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
 
-from slackwater.demo.kernel import QuotaWatch
-from slackwater.demo.reaction import ObservedQuotaChange, reaction
-from slackwater.demo.scenes import cpu_picture, cpu_result
-from slackwater.demo.scenes.cpu_result import PLAIN, SLACKWATER, TITLES, VARIANTS, WEIGHTS, CpuScene, CpuTurn
-from slackwater.demo.scenes.request_bench import RequestBench, running_bench
-from slackwater.demo.scenes.result import interleaved
-from slackwater.demo.scenes.scene import DemoScene, Stage, wait_until
-from slackwater.demo.schedule import SURGE_LOAD
-from slackwater.demo.summary import Reaction
+from slackwater.demo.machine.request_bench import MeasuredStretch, RequestBench, running_bench
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
+from slackwater.demo.stage import Stage, holds_within, require
 
-SURGE_SECONDS: Final = 3.5
-MODES: Final = {
-    PLAIN: ("observe", "by-request"),
-    WEIGHTS: ("observe", "by-tier-idle"),
-    SLACKWATER: ("throttle", "by-tier-idle"),
-}
-_SETTLE_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _RESTORE_SECONDS = 0.7, 10.0, 0.5, 8.0
-LEAD_SECONDS: Final = 1.0
+PLAIN, WEIGHTS, SLACKWATER = "plain", "weights", "slackwater"
+LOAD, LEAD_SECONDS, SURGE_SECONDS = 0.60, 1.0, 3.5
 """Every turn is measured after so much of its surge, so that no latency of its beginning counts."""
-_PAUSE_SECONDS: Final = 10.0
-_OVERHEAD_SECONDS: Final = 1.5
-_ROUND_SECONDS: Final = 3 * (LEAD_SECONDS + SURGE_SECONDS + _SETTLE_SECONDS + 0.4)
+_START_SECONDS, _WEIGHTS_SECONDS, _RESTORE_SECONDS = 60.0, 60.0, 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTurn:
+    """One turn: the surge, how many throttles were decided in it, whether batch yielded to prod by its weight, and
+    whether every quota was as before at the end."""
+
+    stretch: MeasuredStretch
+    throttles: int
+    batch_yields: bool
+    is_restored: bool
 
 
 @dataclass(slots=True)
 class CpuTurns:
-    """Runs the turns."""
+    """Runs the turns beside the running service and batch job."""
 
     stage: Stage
-    turns: list[CpuTurn] = field(default_factory=list)
+    bench: RequestBench
 
-    async def perform(self, turns: int) -> CpuScene:
-        """Run so many turns of each variant, interleaved."""
-        present = await self.stage.api.policy()
-        async with running_bench(self.stage, 500 * self.stage.workloads.cpus) as bench:
-            batch = await self.stage.workloads.batch()
-            try:
-                await self._until_busy()
-                for variant in interleaved(VARIANTS, turns):
-                    self.turns.append(await self._turn(bench, variant))
-            finally:
-                await self.stage.workloads.stop(batch)
-                await self.stage.api.apply(present)
-        return CpuScene(
-            turns=tuple(self.turns),
-            waterline=pressure_waterline(present),
-            workers=self.stage.workloads.cpus,
-            rounds=bench.rounds,
-            request_cpu_ms=round(bench.request_cpu * 1000, 3),
-            rate=round(bench.rate(SURGE_LOAD), 1),
-        )
-
-    async def _turn(self, bench: RequestBench, variant: str) -> CpuTurn:
-        self.stage.narrator.write_line(f"cpu, {TITLES[variant]}")
-        watch = QuotaWatch(self.stage.kernel)
-        with watch:
-            await self.stage.api.set_mode(*MODES[variant])
-            await asyncio.sleep(_SETTLE_SECONDS)
-            lead = await bench.measure("cpu-lead", f"{TITLES[variant]}, before", SURGE_LOAD, LEAD_SECONDS)
-            surge = await bench.measure(f"cpu-{len(self.turns)}", TITLES[variant], SURGE_LOAD, SURGE_SECONDS)
-            await self.stage.api.set_mode(*MODES[WEIGHTS])  # every turn begins without a quota, and without a backlog
-            await wait_until(watch.all_original, _RESTORE_SECONDS)
-            await bench.drain()
-        phase = surge.phase
-        self.stage.narrator.write_line(
-            f"  p99 {phase.p99_ms or 0:.1f} ms, prod pressure {phase.pressure_mean or 0:.3f}, "
-            f"batch {phase.batch_cpu:.2f} CPU"
-        )
-        pressures = bench.gauge.pressures(lead.began, surge.ended)
-        line = pressure_waterline(await self.stage.api.policy()) or 1.0
-        reacted = reaction(watch.changes, pressures, watch.originals, (lead.began, surge.ended), line)
-        return CpuTurn(
-            variant=variant,
-            other=surge.other,
-            phase=phase,
-            quota_seconds=quota_seconds(watch.changes, watch.originals, surge.began, surge.ended),
-            lead_quota_seconds=quota_seconds(watch.changes, watch.originals, lead.began, surge.began),
-            reaction=reacted if variant == SLACKWATER else Reaction(),
-        )
-
-    async def _until_busy(self) -> None:
-        kernel = self.stage.kernel
-        await wait_until(lambda: bool(kernel.batch_limits()), _BUSY_SECONDS)
-        began = kernel.read().batch_cpu
-        await wait_until(lambda: kernel.read().batch_cpu - began >= _BUSY_CPU_SECONDS, _BUSY_SECONDS)
+    async def run_turn(self, variant: str) -> CpuTurn:
+        """Send the surge once the weights of the variant are in force."""
+        kernel, api = self.stage.kernel, self.stage.api
+        await holds_within(lambda: kernel.batch_yields() == (variant != PLAIN), _WEIGHTS_SECONDS)
+        originals, decided = kernel.batch_limits(), len(await api.decisions("throttle"))
+        await self.bench.measure(LOAD, LEAD_SECONDS)
+        stretch = await self.bench.measure(LOAD, SURGE_SECONDS)
+        has_yielded, decided = kernel.batch_yields(), len(await api.decisions("throttle")) - decided
+        await api.observe()
+        is_restored = await holds_within(lambda: kernel.batch_limits() == originals, _RESTORE_SECONDS)
+        await self.bench.drain()
+        return CpuTurn(stretch, decided, has_yielded, is_restored)
 
 
-def quota_seconds(changes: list[ObservedQuotaChange], originals: Any, began: float, ended: float) -> float:
-    """Returns for how many seconds of a period some pod's quota differed from its original."""
-    now, lowered, total = dict(originals), None, 0.0
-    for change in [*changes, ObservedQuotaChange(ended, "", None)]:
-        at = min(max(change.at, began), ended)
-        if lowered is not None:
-            total += at - lowered
-        if change.pod:
-            now[change.pod] = change.limit_milli
-        lowered = at if now != dict(originals) else None
-    return round(total, 2)
+@asynccontextmanager
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[CpuTurn]]:
+    """Starts prod and batch, and waits until batch uses CPU."""
+    async with running_bench(stage, 500 * stage.cpus) as bench, stage.programs() as pods:
+        pods.append(await stage.workloads.batch())
+        await require(lambda: bool(stage.kernel.batch_limits()), _START_SECONDS, "the batch job did not start")
+        began = stage.kernel.read().batch_cpu
+        await require(lambda: stage.kernel.read().batch_cpu > began + 0.3, _START_SECONDS, "batch used no CPU")
+        yield CpuTurns(stage, bench).run_turn
 
 
-def pressure_waterline(document: dict[str, Any]) -> float | None:
-    """Returns the waterline on prod's CPU pressure in a NodeQOS document."""
-    rules = document["spec"].get("rules") or []
-    values = [rule["metricRule"]["value"] for rule in rules if rule["metricRule"]["name"] == "prod_cpu_pressure"]
-    return float(values[0]) if values else None
-
-
-async def keep_running(stage: Stage) -> None:
-    """Repeat the surge beside batch under the policy in force, until cancelled."""
-    async with running_bench(stage, 500 * stage.workloads.cpus) as bench:
-        batch, present = await stage.workloads.batch(), await stage.api.policy()
-        await wait_until(lambda: bool(stage.kernel.batch_limits()), _BUSY_SECONDS)
-        stage.narrator.write_line("the surge repeats under Slackwater until Ctrl-C; ask why, or add your own job")
-        with QuotaWatch(stage.kernel) as watch:
-            try:
-                while True:
-                    await bench.measure("repeated", "Slackwater, repeated until Ctrl-C", SURGE_LOAD, SURGE_SECONDS)
-                    await asyncio.sleep(_PAUSE_SECONDS)
-            finally:
-                try:
-                    await stage.api.set_mode(*MODES[PLAIN])  # idle batch without any CPU would end too late
-                    await wait_until(watch.all_original, _RESTORE_SECONDS)
-                finally:
-                    await stage.workloads.stop(batch)
-                await stage.api.apply(present)
-
-
-async def perform(stage: Stage, turns: int) -> CpuScene:
-    """Runs the scene."""
-    return await CpuTurns(stage).perform(turns)
-
-
-CPU: Final = DemoScene(
+CPU: Final[DemoScene[CpuTurn]] = DemoScene(
     name="cpu",
-    plan="the same surge of requests beside greedy batch: plain sharing, weights alone (idle class), and Slackwater",
-    turns=2,
-    seconds=lambda turns: _OVERHEAD_SECONDS + _ROUND_SECONDS * turns,
-    result=CpuScene,
-    perform=perform,
-    report=cpu_result.report,
-    picture=cpu_picture.picture,
+    plan="the same surge of requests beside greedy batch: plain sharing, weights alone, and Slackwater",
+    title="cpu: the same surge of requests beside the same batch job",
+    variants=(
+        SceneVariant(PLAIN, "plain sharing", {"mode": "observe", "weights": "by-request"}),
+        SceneVariant(WEIGHTS, "weights alone", {"mode": "observe", "weights": "by-tier-idle"}),
+        SceneVariant(SLACKWATER, "Slackwater", {"mode": "throttle", "weights": "by-tier-idle"}),
+    ),
+    compared=(PLAIN, SLACKWATER),
+    columns=(
+        TurnFigure("p99_ms", "prod's p99", lambda turn: turn.stretch.p99_ms, "ms", 1, "less"),
+        TurnFigure("batch_cpu", "batch used", lambda turn: turn.stretch.batch_cpu, "CPU", 2, "more"),
+        TurnFigure("prod_cpu", "prod used", lambda turn: turn.stretch.prod_cpu, "CPU", 2),
+        TurnFigure("pressure", "prod stalled", lambda turn: turn.stretch.pressure, "share", 3),
+        TurnFigure("errors", "failed requests", lambda turn: turn.stretch.errors),
+        TurnFigure("throttles", "throttles", lambda turn: turn.throttles),
+    ),
+    promises=(
+        Promise("batch yields to prod by its weight", lambda turn: turn.batch_yields, (WEIGHTS, SLACKWATER)),
+        Promise("requests are answered", lambda turn: turn.stretch.errors < max(1, turn.stretch.requests)),
+        Promise("every quota of batch is put back", lambda turn: turn.is_restored),
+    ),
+    opened=opened,
+    setup_seconds=5.0,
+    round_seconds=19.0,
+    rounds=3,
 )

@@ -5,35 +5,33 @@ function `place`; the scene is the scheduler here. A pod may use what it request
 batch stays within the offer, and the core-seconds are those that were lent.
 
 Offers fall, often to 0, in the window in which pods start: each `slackwater exec` needs some 0.4 CPU seconds before its
-pod runs, which count as system, and the p95 of a window of five one-second samples is nearly their maximum (seen: 1.0
-to 1.3 cores of system instead of 0.2). The next window is without it, so a turn waits for it. In a window of a minute,
-the default, the p95 ignores three seconds of it.
+pod runs, which count as system. The next window is without it, so a turn waits for it. On a machine that others fill,
+the offer is rightly 0, and a turn says so.
 """
 
 from __future__ import annotations
 
-import asyncio
-import sys
-import time
 from asyncio.subprocess import Process
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
 
-from slackwater.demo.scenes import lend_picture, lend_result
-from slackwater.demo.scenes.lend_result import OFFERS, TITLES, VARIANTS, LendScene, LendTurn
-from slackwater.demo.scenes.other_work import measured
-from slackwater.demo.scenes.request_bench import RequestBench, running_bench
-from slackwater.demo.scenes.result import interleaved
-from slackwater.demo.scenes.scene import DemoScene, Stage, wait_until
+from slackwater.demo.machine.other_work import measured
+from slackwater.demo.machine.request_bench import MeasuredStretch, RequestBench, running_bench
+from slackwater.demo.machine.workloads import program
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
+from slackwater.demo.stage import Stage, holds_within, require
 from slackwater.model.quantities import format_cpu
 
+REQUESTS, OFFERS = "requests", "offers"
 WAITING, LOAD, TURN_SECONDS = 8, 0.25, 3.5
 POD_MEMORY_MIB: Final = 64
 WORKLOAD: Final = "storefront"
-"""A workload of its own, so that its predicted peak knows no surge of another scene or an earlier run."""
-_OFFER_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS, _STEP_SECONDS = 20.0, 4.0, 0.5, 0.25
-_OVERHEAD_SECONDS: Final = 9.0
-_PAIR_SECONDS: Final = 9.0
+"""A workload of its own, so that its predicted peak knows no surge of another scene."""
+BEYOND_PLACED: Final = 1.1
+"""A quota is kept per period, so that a pod may use a little more than its limit at the edges of a turn."""
+_NODE_SECONDS, _FULL_SECONDS, _OFFER_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS = 40.0, 10.0, 30.0, 20.0, 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,152 +48,150 @@ def place(room: Room, waiting: int, pod: Room) -> int:
     return max(0, min(waiting, fits))
 
 
+@dataclass(frozen=True, slots=True)
+class LendTurn:
+    """One turn. `room_milli` is the room by requests, or the offer; `core_seconds` is what the placed pods used.
+    `full` says which other processes leave no room to offer; empty where none do."""
+
+    room_milli: int
+    placed: int
+    placed_milli: int
+    core_seconds: float
+    stretch: MeasuredStretch
+    has_decision: bool = True
+    full: str = ""
+
+
 @dataclass(slots=True)
-class LendTurns:
-    """Runs the turns."""
+class Lending:
+    """Runs the turns beside the running service."""
 
     stage: Stage
-    cpu_milli: int = 0
-    memory_bytes: int = 0
-    turns: list[LendTurn] = field(default_factory=list)
+    bench: RequestBench
+    node: Room
 
     @property
     def pod(self) -> Room:
-        return Room(self.cpu_milli // WAITING, POD_MEMORY_MIB << 20)
+        return Room(self.node.cpu_milli // WAITING, POD_MEMORY_MIB << 20)
 
-    async def perform(self, turns: int) -> LendScene:
-        """Run so many turns of each variant, interleaved."""
-        node = await self._node()
-        self.cpu_milli, self.memory_bytes = node.cpu_milli, node.memory_bytes
-        async with running_bench(self.stage, self.cpu_milli, WORKLOAD) as bench:
-            await self._warm_up()
+    async def run_turn(self, variant: str) -> LendTurn:
+        """Place what the variant's placer finds room for, and measure prod beside it."""
+        offer, full = await self.wait_for_room() if variant == OFFERS else (None, "")
+        room = _room(offer) if variant == OFFERS else await self._requested()
+        placed = place(room, WAITING, self.pod)
+        async with self.stage.programs() as pods:
+            pods += [await self.batch(number) for number in range(1, placed + 1)]
+            if pods:
+                await self.until_busy()
+            stretch = await self.bench.measure(LOAD, TURN_SECONDS)
+        return LendTurn(
+            room_milli=room.cpu_milli,
+            placed=placed,
+            placed_milli=placed * self.pod.cpu_milli,
+            core_seconds=round(stretch.batch_cpu * TURN_SECONDS, 2) if placed else 0.0,
+            stretch=stretch,
+            has_decision=bool(offer and offer["decision_ids"]),
+            full=full,
+        )
+
+    async def wait_for_room(self) -> tuple[dict[str, Any] | None, str]:
+        """Waits for an offer with room; returns the last offer, and which other processes left it none."""
+        offer: dict[str, Any] | None = None
+
+        async def has_room() -> bool:
+            nonlocal offer
+            offer = await self.stage.api.offer()
+            return place(_room(offer), WAITING, self.pod) > 0
+
+        for seconds in (_FULL_SECONDS, _OFFER_SECONDS):
             with measured() as other:
-                offered = await self._offered(bench)
-            if not offered:
-                return LendScene(
-                    left_out=f"no offer of {format_cpu(self.pod.cpu_milli)} CPU within {_OFFER_SECONDS:g} s, while "
-                    f"other processes used {other.found.cpus:.2f} CPU (see slackwater why "
-                    f"node/{self.stage.api.node} batch-cpu)"
-                )
-            for variant in interleaved(VARIANTS, turns):
-                self.turns.append(await self._turn(bench, variant))
-        return LendScene(
-            cpu_milli=self.cpu_milli, waiting=WAITING, pod_milli=self.pod.cpu_milli, turns=tuple(self.turns)
-        )
-
-    async def _node(self) -> Room:
-        nodes = {node["name"]: node for node in await self.stage.api.nodes()}
-        for _ in range(40):
-            facts = nodes.get(self.stage.api.node or "", {}).get("facts")
-            if facts:
-                return Room(int(facts["capacity"]["cpu_milli"]), int(facts["capacity"]["memory_bytes"]))
-            await asyncio.sleep(_STEP_SECONDS)
-            nodes = {node["name"]: node for node in await self.stage.api.nodes()}
-        return Room(1000 * self.stage.workloads.cpus, 0)
-
-    async def _warm_up(self) -> None:
-        """Run one batch pod before anything is measured: what the stack does for the first one it does once. Without it
-        the first turn with offers had a p99 of 30 to 33 ms, later ones of 19 to 23."""
-        pod = await self._batch(0)
-        try:
-            await self._until_busy()
-        finally:
-            await self.stage.workloads.stop(pod)
-
-    async def _offered(self, bench: RequestBench) -> bool:
-        """Send prod's usual requests until an offer that knows them is there; returns whether it came in time."""
-        self.stage.narrator.write_line(
-            f"lend: prod requests all {format_cpu(self.cpu_milli)} CPU and uses about {LOAD:.0%}; waiting for the offer"
-        )
-        until = time.monotonic() + _OFFER_SECONDS
-        rate = bench.rate(LOAD)
-        bench.doing = "lend: waiting for the offer"
-        load = await self.stage.workloads.load(bench.port, f"usual:{_OFFER_SECONDS}:{rate:.2f}", 0.0, "usual")
-        try:
-            while time.monotonic() < until:
-                if place(await self._offer(), WAITING, self.pod):
-                    return True
-                await asyncio.sleep(_STEP_SECONDS)
-            return False
-        finally:
-            await self.stage.workloads.stop(load.process)
-
-    async def _offer(self) -> Room:
-        offers = await self.stage.api.offers()
-        return Room(offers[0].cpu_milli, offers[0].memory_bytes) if offers else Room(0, 0)
-
-    async def _next_offer(self) -> Room:
-        """Waits a while for an offer with room: what the start of the last turn's pods took counts until the next
-        window."""
-        for _ in range(int(_OFFER_SECONDS / _STEP_SECONDS)):
-            if place(offer := await self._offer(), WAITING, self.pod):
-                return offer
-            await asyncio.sleep(_STEP_SECONDS)
-        return await self._offer()
+                if await holds_within(has_room, seconds):
+                    return offer, ""
+            if full := other.found.disturbance(self.stage.cpus):
+                return offer, full
+        return offer, ""
 
     async def _requested(self) -> Room:
         """Returns what is left when the requests of all pods are counted."""
-        pods = [pod for pod in await self.stage.api.pods() if pod["node"] == self.stage.api.node]
-        requested = [pod["request"] for pod in pods]
-        return Room(
-            max(0, self.cpu_milli - sum(request["cpu_milli"] for request in requested)),
-            max(0, self.memory_bytes - sum(request["memory_bytes"] for request in requested)),
-        )
+        pods = [pod["request"] for pod in await self.stage.api.pods() if pod["node"] == self.stage.api.node]
+        cpu, memory = (sum(request[name] for request in pods) for name in ("cpu_milli", "memory_bytes"))
+        return Room(max(0, self.node.cpu_milli - cpu), max(0, self.node.memory_bytes - memory))
 
-    async def _turn(self, bench: RequestBench, variant: str) -> LendTurn:
-        room = await (self._next_offer() if variant == OFFERS else self._requested())
-        placed = place(room, WAITING, self.pod)
-        self.stage.narrator.write_line(
-            f"lend {TITLES[variant]}: room for {format_cpu(room.cpu_milli)} CPU, {placed} of {WAITING} pods placed"
-        )
-        pods = [await self._batch(number) for number in range(1, placed + 1)]
-        try:
-            if pods:
-                await self._until_busy()
-            found = await bench.measure(f"lend-{len(self.turns)}", f"lend {TITLES[variant]}", LOAD, TURN_SECONDS)
-        finally:
-            await asyncio.gather(*(self.stage.workloads.stop(pod) for pod in pods))
-        phase = found.phase
-        return LendTurn(
-            variant=variant,
-            other=found.other,
-            seconds=TURN_SECONDS,
-            requests=phase.requests,
-            errors=phase.errors,
-            p99_ms=phase.p99_ms,
-            slowest_ms=found.slowest_ms,
-            prod_cpu=phase.prod_cpu,
-            free_milli=room.cpu_milli,
-            placed=placed,
-            placed_milli=placed * self.pod.cpu_milli,
-            batch_core_seconds=round(phase.batch_cpu * TURN_SECONDS, 2) if pods else 0.0,
-        )
-
-    async def _batch(self, number: int) -> Process:
-        command = (sys.executable, "-m", "slackwater.demo.batch", "--processes", "1")
+    async def batch(self, number: int) -> Process:
+        """Start a batch pod that may use what it requests."""
+        limit = ("--cpu-limit", f"{self.pod.cpu_milli}m")
+        command = program("batch", "--processes", "1")
+        memory = f"{POD_MEMORY_MIB}Mi"
         return await self.stage.workloads.pod(
-            "batch", f"lent-{number}", self.pod.cpu_milli, f"{POD_MEMORY_MIB}Mi", *command, limited=True
+            "batch", f"lent-{number}", self.pod.cpu_milli, memory, *command, flags=limit
         )
 
-    async def _until_busy(self) -> None:
-        kernel = self.stage.kernel
-        began = kernel.read().batch_cpu
-        await wait_until(lambda: kernel.read().batch_cpu - began >= _BUSY_CPU_SECONDS, _BUSY_SECONDS)
+    async def until_busy(self) -> None:
+        """Wait until batch uses CPU."""
+        began = self.stage.kernel.read().batch_cpu
+        await holds_within(lambda: self.stage.kernel.read().batch_cpu - began >= _BUSY_CPU_SECONDS, _BUSY_SECONDS)
 
 
-async def perform(stage: Stage, turns: int) -> LendScene:
-    """Runs the scene."""
-    return await LendTurns(stage).perform(turns)
+def _room(offer: dict[str, Any] | None) -> Room:
+    return Room(offer["batch"]["cpu_milli"], offer["batch"]["memory_bytes"]) if offer else Room(0, 0)
 
 
-LEND: Final = DemoScene(
+@asynccontextmanager
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[LendTurn]]:
+    """Starts prod, runs one batch pod so that no turn is the first to start one, and lets the first offer come."""
+
+    async def is_known() -> bool:
+        return stage.api.node in await stage.api.nodes()
+
+    await require(is_known, _NODE_SECONDS, f"the node {stage.api.node} did not report")
+    capacity = (await stage.api.nodes())[stage.api.node]["capacity"]
+    node = Room(int(capacity["cpu_milli"]), int(capacity["memory_bytes"]))
+    async with running_bench(stage, node.cpu_milli, WORKLOAD) as bench:
+        lending = Lending(stage, bench, node)
+        async with stage.programs() as pods:
+            pods.append(await lending.batch(0))
+            await lending.until_busy()
+        async with bench.usual(LOAD, _FULL_SECONDS + _OFFER_SECONDS):
+            await lending.wait_for_room()
+        yield lending.run_turn
+
+
+LEND: Final[DemoScene[LendTurn]] = DemoScene(
     name="lend",
-    plan="prod requests the whole machine and uses a quarter; without offers no batch pod is placed, with offers as "
-    "many as the offer has room for",
-    turns=2,
-    seconds=lambda turns: _OVERHEAD_SECONDS + _PAIR_SECONDS * turns,
-    result=LendScene,
-    perform=perform,
-    report=lend_result.report,
-    picture=lend_picture.picture,
+    plan="prod requests the whole machine and uses a quarter; batch is placed without offers, then on the offer",
+    title="lend: prod requests all CPU and uses a quarter of it; batch pods wait for room",
+    variants=(SceneVariant(REQUESTS, "without offers"), SceneVariant(OFFERS, "with offers")),
+    compared=(REQUESTS, OFFERS),
+    columns=(
+        TurnFigure("room_cpu", "room", lambda turn: turn.room_milli / 1000, "CPU", 2),
+        TurnFigure(
+            "placed", f"batch pods placed (of {WAITING})", lambda turn: turn.placed, better="more", is_exact=True
+        ),
+        TurnFigure("core_seconds", "lent to batch", lambda turn: turn.core_seconds, "core-s", 1, "more", is_exact=True),
+        TurnFigure("p99_ms", "prod's p99", lambda turn: turn.stretch.p99_ms, "ms", 1, "less"),
+        TurnFigure("prod_cpu", "prod used", lambda turn: turn.stretch.prod_cpu, "CPU", 2),
+        TurnFigure("errors", "failed requests", lambda turn: turn.stretch.errors),
+    ),
+    promises=(
+        Promise("no batch pod is placed without an offer", lambda turn: turn.placed == 0, (REQUESTS,)),
+        Promise("an offer with its decision comes", lambda turn: turn.has_decision, (OFFERS,)),
+        Promise(
+            "what prod leaves free is offered",
+            lambda turn: turn.placed > 0 or bool(turn.full),
+            (OFFERS,),
+            lambda turn: f"an offer of {format_cpu(turn.room_milli)} CPU beside prod's {turn.stretch.prod_cpu:.2f}",
+        ),
+        Promise("no more is placed than there is room for", lambda turn: turn.placed_milli <= turn.room_milli),
+        Promise("pods on the offer run", lambda turn: not turn.placed or turn.core_seconds > 0),
+        Promise(
+            "batch uses no more than was placed",
+            lambda turn: turn.core_seconds <= BEYOND_PLACED * turn.placed_milli / 1000 * turn.stretch.seconds,
+            seen=lambda turn: f"{turn.core_seconds:.2f} core-s of {format_cpu(turn.placed_milli)} CPU",
+        ),
+    ),
+    note=lambda turn: f"offer {format_cpu(turn.room_milli)} CPU because {turn.full}" if turn.full else "",
+    opened=opened,
+    setup_seconds=9.0,
+    round_seconds=9.0,
+    rounds=3,
 )

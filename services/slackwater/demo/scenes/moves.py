@@ -11,81 +11,52 @@ import asyncio
 import json
 import os
 import socket
-import sys
+import threading
 import time
-from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from slackwater.demo.kernel import Kernel
-from slackwater.demo.scenes import moves_result
-from slackwater.demo.scenes.local_agents import LocalAgent, running_agents
-from slackwater.demo.scenes.moves_result import MovesScene, MoveStep, MoveTurn
-from slackwater.demo.scenes.scene import DemoScene, Stage
+from slackwater.demo.machine.kernel import Kernel
+from slackwater.demo.machine.local_agents import LocalAgent, running_agents
+from slackwater.demo.machine.workloads import program
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
+from slackwater.demo.stage import Stage, holds_within
+from slackwater.demo.verdict import BrokenPromise
+from slackwater.model.errors import Unavailable
 from slackwater.model.workload_labels import digest_of, offered_label
-from slackwater.runtime.state import VARIABLE
 
 WORKLOAD, POOL, NODES = "shopfront", "moves", ("node-a", "node-b")
+MOVED, UNSCHEDULABLE, HEADROOM = "moved", "Unschedulable", "headroom"
+"""The outcome of a move; the reason of a job without room, and the filter that other work of the machine causes."""
 ASK_SECONDS, ANSWER_SECONDS = 0.02, 0.5
-_KNOWN_SECONDS, _START_SECONDS, _MOVE_SECONDS, _POLL_SECONDS = 20.0, 20.0, 60.0, 0.05
-_SETTLE_SECONDS: Final = 1.0
+_KNOWN_SECONDS, _MOVE_SECONDS, _SETTLE_SECONDS = 60.0, 90.0, 1.0
 _ARGS: Final = {"interval": "1s", "skipCheckExpectedReplicas": True, "workloadLimiter": {"duration": "0s"}}
 """The service has one replica, which the default refuses to move: it cannot be spared."""
-_STEPS: Final = {
-    "admitted": "admitted: no limit holds it; asks the pool's Autonomy for leave to evict",
-    "reserving": "reserving: looks for a node with room and the same workload file",
-    "evicting": "evicting: room is reserved on {node}; {old} is asked to end the pod",
-    "replacing": "replacing: {old} has confirmed that the pod ended; {node} is asked to start it",
-    "ended": "ended: {phase}, {outcome}",
-}
+_AUTONOMY: Final = ("autonomies", POOL, {"mode": "evict", "nodePool": POOL})
 
 
 @dataclass(slots=True)
 class ServiceClient:
-    """Asks the service all the time, and keeps when it answered and as which cgroup instance."""
+    """Asks the service all the time, and keeps when it answered and as which cgroup instance; empty: no answer."""
 
     port: int
     answers: list[tuple[float, str]] = field(default_factory=list)
-    """When, and the instance; empty: no answer."""
 
-    async def ask(self) -> str:
+    def ask(self) -> str:
         """Returns the instance that answers; empty: none."""
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await self._request()
-        except (OSError, TimeoutError, IndexError):
-            return ""
+        with suppress(OSError, IndexError), socket.create_connection(("127.0.0.1", self.port), ANSWER_SECONDS) as asked:
+            asked.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return asked.recv(4096).decode().split("\r\n\r\n", 1)[1].split()[0]
+        return ""
 
-    async def _request(self) -> str:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        try:
-            writer.write(b"GET / HTTP/1.0\r\n\r\n")
-            return (await reader.read()).decode().split("\r\n\r\n", 1)[1].split()[0]
-        finally:
-            writer.close()
-
-    @asynccontextmanager
-    async def asking(self) -> AsyncIterator[None]:
-        """Ask during the block."""
-
-        is_over = asyncio.Event()
-
-        async def keep_asking() -> None:
-            while not is_over.is_set():
-                began = time.monotonic()
-                self.answers.append((began, await self.ask()))
-                await asyncio.sleep(max(0.0, began + ASK_SECONDS - time.monotonic()))
-
-        async with asyncio.TaskGroup() as group:
-            group.create_task(keep_asking())
-            try:
-                yield
-            finally:
-                is_over.set()
+    def ask_until(self, is_over: threading.Event) -> None:
+        """Ask on and on."""
+        while not is_over.wait(ASK_SECONDS):
+            began = time.monotonic()
+            self.answers.append((began, self.ask()))
 
 
 def longest_silence(answers: list[tuple[float, str]]) -> float | None:
@@ -107,191 +78,151 @@ def mixed_answers(answers: list[tuple[float, str]], old: str, new: str) -> int:
     return names[names.index(new) :].count(old) if new in names else 0
 
 
+@dataclass(frozen=True, slots=True)
+class MoveTurn:
+    """One move: the last status of its job, and what a client saw. `mixed` counts answers of the old pod after the
+    first one of the new pod; `answers_from` is the node whose pod answers after it."""
+
+    from_node: str
+    to_node: str
+    status: Mapping[str, Any]
+    ended_seconds: float | None
+    silent_seconds: float | None
+    failed: int
+    mixed: int
+    answers_from: str
+
+    @property
+    def is_moved(self) -> bool:
+        return bool(self.status.get("outcome") == MOVED)
+
+    @property
+    def has_no_room(self) -> bool:
+        """Whether other programs of the machine leave no memory, so that the service rightly stays."""
+        return self.status.get("reason") == UNSCHEDULABLE and HEADROOM in self.status.get("message", "")
+
+
 @dataclass(slots=True)
 class ServiceMoves:
-    """Runs the moves."""
+    """Moves the service there and back."""
 
     stage: Stage
-    port: int
-    digest: str = ""
-    known: set[str] = field(default_factory=set)
-    """Pods of earlier moves and runs: the platform shows them until their node reports again."""
-    turns: list[MoveTurn] = field(default_factory=list)
+    client: ServiceClient
+    places: list[LocalAgent]
+    pod: str
+    seen: set[str]
+    """Pods of earlier moves: the platform shows them until their node reports again."""
 
-    @property
-    def folder(self) -> Path:
-        return self.stage.workloads.state_dir / "moves"
-
-    @property
-    def workloads_dir(self) -> Path:
-        return self.folder / "workloads"
-
-    async def perform(self, turns: int) -> MovesScene:
-        """Move it so many times, there and back."""
-        api = self.stage.api
-        file = self._describe()
-        before = await api.document("arbitrationargs", "default")
-        autonomy = await api.document("autonomies", POOL)
+    async def run_turn(self, _variant: str) -> MoveTurn:
+        """Move the service to the other node."""
+        old, new = self.places
+        name = f"{WORKLOAD}-to-{new.node}-{time.monotonic_ns() // 1_000_000}"
+        self.client.answers, is_over = [], threading.Event()
+        asking = asyncio.create_task(asyncio.to_thread(self.client.ask_until, is_over))
         try:
-            await api.put("arbitrationargs", "default", _ARGS)
-            await api.put("autonomies", POOL, {"mode": "evict", "nodePool": POOL})
-            nats_url = api.endpoint.nats_url
-            async with running_agents(NODES, self.folder, nats_url, POOL, self.workloads_dir) as agents:
-                found = await self._moves(file, agents, turns)
-            left = tuple(one for agent in agents for one in Kernel.of(agent.state_dir).remains())
-            return found.model_copy(update={"left": left})
-        finally:
-            await api.put_back("autonomies", POOL, autonomy)
-            await api.put_back("arbitrationargs", "default", before)
-
-    def _describe(self) -> Path:
-        """Write the workload file that both agents read."""
-        self.workloads_dir.mkdir(parents=True, exist_ok=True)
-        module = ("-m", "slackwater.demo.scenes.moved_service")
-        spec = {
-            "command": [sys.executable, *module, "--port", str(self.port), "--owner", str(os.getpid())],
-            "environment": {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
-            "tier": "prod",
-            "cpu": "100m",
-            "memory": "64Mi",
-            "movable": True,
-            "graceSeconds": 5,
-            "ready": {"address": f"127.0.0.1:{self.port}", "withinSeconds": 20},
-        }
-        metadata = {"name": WORKLOAD, "namespace": "default"}
-        document = {"apiVersion": "slackwater.io/v1alpha1", "kind": "Workload", "metadata": metadata, "spec": spec}
-        file = self.workloads_dir / f"{WORKLOAD}.yaml"
-        file.write_text(json.dumps(document, indent=1))  # JSON is YAML
-        return file
-
-    async def _moves(self, file: Path, agents: list[LocalAgent], turns: int) -> MovesScene:
-        self._write(f"two agents of this machine: {' and '.join(NODES)}, pool {POOL}, one file {file.name} for both")
-        first, client = agents[0], ServiceClient(self.port)
-        self.digest = digest_of(file.read_bytes())
-        self.known = {pod["uid"] for pod in await self.stage.api.pods() if pod["workload"] == WORKLOAD}
-        await self.stage.workloads.from_file(file, first.state_dir)
-        pod = await self._seen(first.node, _START_SECONDS)
-        if pod is None or not all([await self._offers(agent) for agent in agents]):
-            words = "; ".join(f"{agent.node} said last: {said}" for agent in agents if (said := agent.last_words()))
-            return MovesScene(
-                left_out=f"the agents were not known within {_KNOWN_SECONDS:g} s{': ' if words else ''}{words}"
-            )
-        self._write(f"{WORKLOAD} runs on {first.node} and answers on 127.0.0.1:{self.port}; file digest {self.digest}")
-        places = list(agents)
-        for _ in range(turns):
-            turn = await self._move(pod, places[0], places[1], client)
-            self.turns.append(turn)
-            if turn.outcome != moves_result.MOVED:
-                break
-            places.reverse()
-            moved = await self._seen(places[0].node, _KNOWN_SECONDS)
-            if moved is None:
-                break
-            pod = moved
-        why = await self._why(self.turns[-1].job)
-        return MovesScene(workload=WORKLOAD, digest=self.digest, turns=tuple(self.turns), why=tuple(why))
-
-    async def _move(self, pod: str, old: LocalAgent, new: LocalAgent, client: ServiceClient) -> MoveTurn:
-        name = f"{WORKLOAD}-to-{new.node}-{datetime.now(UTC):%H%M%S}"
-        client.answers.clear()
-        async with client.asking():
             await asyncio.sleep(_SETTLE_SECONDS)
-            self._write(f"apply PodMigrationJob {name}: pod {pod} from {old.node}")
-            spec = {"podRef": {"uid": pod}, "targetNode": new.node, "reason": f"{old.node} is to be repaired"}
+            spec = {"podRef": {"uid": self.pod}, "targetNode": new.node, "reason": f"{old.node} is to be repaired"}
+            began = time.monotonic()
             await self.stage.api.put("podmigrationjobs", name, spec)
-            status, steps = await self._follow(name, old.node)
+            status = await self._followed(name)
+            ended = round(time.monotonic() - began, 2) if status.get("step") == "ended" else None
             await asyncio.sleep(_SETTLE_SECONDS)
-        answers = list(client.answers)
-        instances = {agent.instance: agent.node for agent in (old, new)}
+        finally:
+            is_over.set()
+            await asking
+        instances = {agent.instance: agent.node for agent in self.places}
         turn = MoveTurn(
-            variant=moves_result.MOVED,
-            job=name,
             from_node=old.node,
             to_node=new.node,
-            phase=status.get("phase", ""),
-            outcome=status.get("outcome", ""),
-            reason=status.get("reason", ""),
-            message=status.get("message", ""),
-            steps=tuple(steps),
-            downtime_seconds=status.get("downtimeSeconds"),
-            silent_seconds=longest_silence(answers),
-            requests=len(answers),
-            failed=sum(not instance for _, instance in answers),
-            mixed=mixed_answers(answers, old.instance, new.instance),
-            answers_from=instances.get(await client.ask(), ""),
+            status=status,
+            ended_seconds=ended,
+            silent_seconds=longest_silence(self.client.answers),
+            failed=sum(not instance for _, instance in self.client.answers),
+            mixed=mixed_answers(self.client.answers, old.instance, new.instance),
+            answers_from=instances.get(self.client.ask(), ""),
         )
-        self._write_outcome(turn)
+        if turn.is_moved:
+            self.pod = await pod_on(self.stage, new, self.seen)
+            self.places.reverse()
         return turn
 
-    async def _follow(self, name: str, old: str) -> tuple[dict[str, Any], list[MoveStep]]:
-        """Prints each step when it is seen first; returns the last status."""
-        began, steps, status = time.monotonic(), list[MoveStep](), dict[str, Any]()
-        while time.monotonic() - began < _MOVE_SECONDS and status.get("step") != "ended":
-            document = await self.stage.api.document("podmigrationjobs", name) or {}
-            status = document.get("status") or {}
-            step = status.get("step", "waiting")
-            if step not in {each.step for each in steps}:
-                steps.append(MoveStep(step=step, seconds=round(time.monotonic() - began, 2)))
-                if step in _STEPS:
-                    self._write("  " + _STEPS[step].format(old=old, **{"node": "?", "outcome": "", **status}))
-            if self.stage.narrator.console.is_terminal:
-                self.stage.narrator.now(f"moves, {name}: {step}", None, {})
-            await asyncio.sleep(_POLL_SECONDS)
-        return status, steps
+    async def _followed(self, name: str) -> dict[str, Any]:
+        """Waits for the end of a job; returns its last status."""
+        status: dict[str, Any] = {}
 
-    def _write_outcome(self, turn: MoveTurn) -> None:
-        if turn.message:
-            self._write(f"  {turn.message}")
-        if turn.downtime_seconds is not None:
-            self._write(f"  downtime {turn.downtime_seconds:.2f} s by the agents' answers")
-        silent = (
-            "was never without an answer"
-            if turn.silent_seconds is None
-            else f"no answer for {turn.silent_seconds:.2f} s"
-        )
-        self._write(f"  a client: {silent}, {turn.failed} of {turn.requests} requests failed")
-        self._write(f"  the service answers from {turn.answers_from or 'nowhere'}")
+        async def is_over() -> bool:
+            nonlocal status
+            status = (await self.stage.api.document("podmigrationjobs", name) or {}).get("status") or {}
+            self.stage.narrator.doing(f"moves, {name}: {status.get('step', 'waiting')}")
+            return bool(status.get("step") == "ended")
 
-    async def _seen(self, node: str, seconds: float) -> str | None:
-        """Waits until a node reports a pod of the service that is new; returns its uid."""
-        for _ in range(int(seconds / _POLL_SECONDS / 4)):
-            for pod in await self.stage.api.pods():
-                if (pod["node"], pod["workload"]) == (node, WORKLOAD) and pod["uid"] not in self.known:
-                    self.known.add(pod["uid"])
-                    return str(pod["uid"])
-            await asyncio.sleep(4 * _POLL_SECONDS)
-        return None
+        await holds_within(is_over, _MOVE_SECONDS)
+        return status
 
-    async def _offers(self, agent: LocalAgent) -> bool:
-        """Waits until a node shows the digest of the workload file as its label."""
-        label = offered_label(WORKLOAD)
-        for _ in range(int(_KNOWN_SECONDS / _POLL_SECONDS / 4)):
-            nodes = {node["name"]: node for node in await self.stage.api.nodes()}
-            facts = (nodes.get(agent.node) or {}).get("facts") or {}
-            if facts.get("labels", {}).get(label) == self.digest:
-                return True
-            await asyncio.sleep(4 * _POLL_SECONDS)
-        return False
 
-    async def _why(self, job: str) -> list[str]:
-        """Prints what `slackwater why` says of a move; returns its lines."""
-        state = str(self.stage.workloads.state_dir)
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "slackwater.cli", "why", f"migration/{job}"),
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=DEVNULL,
-            env=os.environ | {VARIABLE: state},
-        )
-        out, _ = await process.communicate()
-        lines = out.decode(errors="replace").rstrip().splitlines()
-        self._write(f"slackwater why migration/{job}")
-        for line in lines:
-            self._write(f"  {line}")
-        return lines
+async def pod_on(stage: Stage, agent: LocalAgent, seen: set[str]) -> str:
+    """Waits until a node reports a pod of the service that is new; returns its uid."""
 
-    def _write(self, text: str) -> None:
-        self.stage.narrator.write_line(f"moves, {text}" if not text.startswith("  ") else f"    {text.strip()}")
+    async def is_there() -> bool:
+        there = [
+            pod["uid"] for pod in await stage.api.pods() if (pod["node"], pod["workload"]) == (agent.node, WORKLOAD)
+        ]
+        new.extend(uid for uid in there if uid not in seen)
+        return bool(new)
+
+    new: list[str] = []
+    await _require(is_there, agent, f"{agent.node} did not report {WORKLOAD}")
+    seen.add(new[0])
+    return new[0]
+
+
+async def _require(condition: Any, agent: LocalAgent, problem: str) -> None:
+    if not await holds_within(condition, _KNOWN_SECONDS):
+        words = agent.last_words()
+        raise Unavailable(f"{problem} within {_KNOWN_SECONDS:g} s{': its agent said last: ' if words else ''}{words}")
+
+
+def workload_file(folder: Path, port: int) -> Path:
+    """Writes the workload file that both agents read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    spec = {
+        "command": program("service", "--workers=1", "--rounds=1", "--port", str(port), "--owner", str(os.getpid())),
+        "environment": {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
+        "tier": "prod",
+        "cpu": "100m",
+        "memory": "64Mi",
+        "movable": True,
+        "graceSeconds": 5,
+        "ready": {"address": f"127.0.0.1:{port}", "withinSeconds": 20},
+    }
+    metadata = {"name": WORKLOAD, "namespace": "default"}
+    document = {"apiVersion": "slackwater.io/v1alpha1", "kind": "Workload", "metadata": metadata, "spec": spec}
+    file = folder / f"{WORKLOAD}.yaml"
+    file.write_text(json.dumps(document, indent=1))  # JSON is YAML
+    return file
+
+
+@asynccontextmanager
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[MoveTurn]]:
+    """Starts two agents and the service on the first; nothing of them is left afterwards."""
+    folder, port = stage.workloads.state_dir / "moves", free_port()
+    file = workload_file(folder / "workloads", port)
+    label, digest = offered_label(WORKLOAD), digest_of(file.read_bytes())
+    nats_url = stage.api.endpoint.nats_url
+    async with running_agents(NODES, folder, nats_url, POOL, file.parent) as agents:
+        seen = {pod["uid"] for pod in await stage.api.pods() if pod["workload"] == WORKLOAD}
+        await stage.workloads.from_file(file, agents[0].state_dir)
+        pod = await pod_on(stage, agents[0], seen)
+        for agent in agents:
+
+            async def offers(node: str = agent.node) -> bool:
+                facts = (await stage.api.nodes()).get(node) or {}
+                return bool(facts.get("labels", {}).get(label) == digest)
+
+            await _require(offers, agent, f"{agent.node} did not offer {WORKLOAD}")
+        yield ServiceMoves(stage, ServiceClient(port), list(agents), pod, seen).run_turn
+    if left := [leftover for agent in agents for leftover in Kernel.of(agent.state_dir).remains()]:
+        raise BrokenPromise(f"left behind by the two agents: {', '.join(left)}")
 
 
 def free_port() -> int:
@@ -301,18 +232,51 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-async def _perform(stage: Stage, turns: int) -> MovesScene:
-    return await ServiceMoves(stage, free_port()).perform(turns)
+def _downtime(turn: MoveTurn) -> float | None:
+    return turn.status.get("downtimeSeconds")
 
 
-MOVES = DemoScene(
+MOVES: Final[DemoScene[MoveTurn]] = DemoScene(
     name="moves",
     plan="a PodMigrationJob moves an HTTP service from one local agent to another, and back; downtime is measured",
-    turns=2,
-    seconds=lambda turns: 15.0 + 15.0 * turns,
-    result=MovesScene,
-    perform=_perform,
-    report=moves_result.report,
-    picture=None,
-    optional=True,
+    title=f"moves: the HTTP service {WORKLOAD} moves between two agents of this machine",
+    variants=(SceneVariant(MOVED, "moved", documents=(("arbitrationargs", "default", _ARGS), _AUTONOMY)),),
+    compared=("", MOVED),
+    columns=(
+        TurnFigure("from", "from", lambda turn: turn.from_node),
+        TurnFigure("to", "to", lambda turn: turn.to_node),
+        TurnFigure("outcome", "outcome", lambda turn: turn.status.get("outcome", "not ended")),
+        TurnFigure("ended_seconds", "took", lambda turn: turn.ended_seconds, "s", 1, "less"),
+        TurnFigure(
+            "downtime_seconds",
+            "downtime by the agents",
+            lambda turn: turn.status.get("downtimeSeconds"),
+            "s",
+            2,
+            "less",
+        ),
+        TurnFigure("silent_seconds", "no answer to a client", lambda turn: turn.silent_seconds, "s", 2, "less"),
+        TurnFigure("failed", "failed requests", lambda turn: turn.failed),
+        TurnFigure("answers_from", "answers from", lambda turn: turn.answers_from or "nothing"),
+    ),
+    promises=(
+        Promise(
+            "a move ends with the service on the other node",
+            lambda turn: turn.is_moved or turn.has_no_room,
+            seen=lambda turn: f"{turn.status.get('outcome', 'not ended')}: {turn.status.get('message', '')}",
+        ),
+        Promise(
+            "after a move the new pod answers",
+            lambda turn: not turn.is_moved or turn.answers_from == turn.to_node,
+            seen=lambda turn: f"{turn.answers_from or 'nothing'} answers",
+        ),
+        Promise("a move states its downtime", lambda turn: not turn.is_moved or "downtimeSeconds" in turn.status),
+        Promise("the old pod never answers beside the new one", lambda turn: not turn.mixed),
+    ),
+    note=lambda turn: f"other programs leave too little memory: {turn.status['message']}" if turn.has_no_room else "",
+    opened=opened,
+    setup_seconds=15.0,
+    round_seconds=15.0,
+    rounds=2,
+    is_optional=True,
 )

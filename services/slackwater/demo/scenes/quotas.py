@@ -2,228 +2,150 @@
 
 Real jobs start through `slackwater exec` with `--quota`. First each team's max is its min, so that half of the machine
 stays idle; then the max is raised to all of it, and team-b borrows; then team-a asks for its min, and the newest jobs
-of team-b end with grace. The stages of a round follow from each other, so they are not interleaved: more turns are more
-rounds.
-The quotas count prod's CPU, because that of batch follows the offer, which other scenes have changed.
+of team-b end with grace. These stages follow from each other. The quotas count prod's CPU, because that of batch
+follows the offer. Figures are those of the ledger and exit statuses of jobs: other work makes a stage longer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from asyncio.subprocess import Process
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import datetime
 from typing import Any, Final
 
-from slackwater.demo.scenes import quotas_picture, quotas_result
-from slackwater.demo.scenes.quotas_result import (
-    ASKED,
-    BORROWER,
-    ELASTIC,
-    FIXED,
-    LENDER,
-    Ending,
-    QuotasScene,
-    QuotaStage,
-    TeamLevel,
-)
-from slackwater.demo.scenes.scene import DemoScene, Stage
+from slackwater.demo.machine.jobs import Ending, Job, start_job
+from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
+from slackwater.demo.stage import Stage, holds_within, require
 from slackwater.model.quantities import format_cpu
 
+FIXED, ELASTIC, ASKED = "fixed", "elastic", "asked"
+LENDER, BORROWER = "team-a", "team-b"
+TEAMS: Final = (LENDER, BORROWER)
 JOBS, ASKED_JOBS = 4, 2
 JOB_MEMORY, GRACE_SECONDS = "64Mi", 10.0
-TERMINATED = 128 + 15
-"""Exit status of a job that ended by SIGTERM."""
-RESOURCE: Final = "cpu"
-TEAMS: Final = (LENDER, BORROWER)
-_DESCRIBED_SECONDS, _START_SECONDS, _TAKE_BACK_SECONDS, _STEP_SECONDS = 10.0, 20.0, 25.0, 0.2
-_SHOWN_SECONDS: Final = {FIXED: 0.6, ELASTIC: 1.2, ASKED: 1.2}
-"""How long a stage goes on once it is complete."""
-_ROUND_SECONDS: Final = 12.0
+_DESCRIBED_SECONDS, _STAGE_SECONDS, _SAMPLE_SECONDS, _SHOWN_SECONDS = 40.0, 60.0, 0.2, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaTurn:
+    """One stage. Jobs are counted at its end; CPU in milli-cores, `owed_milli` at its highest. `reclaimed` claims of
+    the borrower had to end for the lender; `waited_seconds` is the longest wait of the lender's claims."""
+
+    total_milli: int
+    job_milli: int
+    lender_running: int
+    borrower_running: int
+    borrower_waiting: int
+    lent_milli: int
+    borrowed_milli: int
+    owed_milli: int
+    reclaimed: int
+    endings: tuple[Ending, ...]
+    waited_seconds: float | None
+    levels: Sequence[tuple[float, int, int]]
+    """Seconds since the first stage, and what the lender and the borrower used."""
 
 
 @dataclass(slots=True)
-class ClaimedJob:
-    """One job of a team: its claim, its process and the files that it writes."""
-
-    team: str
-    claim: str
-    process: Process
-    out: Path
-    checkpoint: Path
-
-    @property
-    def is_running(self) -> bool:
-        return self.process.returncode is None and self.out.exists()
-
-    def ending(self) -> Ending:
-        """How it stands; one that has not started counts as running."""
-        if self.process.returncode is None:
-            return "running"
-        kept = self.process.returncode == TERMINATED and self.checkpoint.exists()
-        return "checkpoint" if kept else "killed"
-
-
-@dataclass(slots=True)
-class QuotaRounds:
-    """Runs the rounds of stages."""
+class QuotaStages:
+    """Runs the stages of a round."""
 
     stage: Stage
-    total_milli: int = 0
-    turns: list[QuotaStage] = field(default_factory=list)
-    jobs: list[ClaimedJob] = field(default_factory=list)
-    levels: list[TeamLevel] = field(default_factory=list)
+    total_milli: int
+    jobs: dict[str, list[Job]] = field(default_factory=lambda: {team: [] for team in TEAMS})
+    """By team; a claim has the name of its job."""
+    levels: list[tuple[float, int, int]] = field(default_factory=list)
     owed_milli: int = 0
-    """The highest of the stage."""
-    doing: str = FIXED
     began: float = 0.0
     started: int = 0
-    run: str = field(default_factory=lambda: f"{datetime.now(UTC):%H%M%S}")
-    """Part of the ids of claims: quota still knows those of an earlier run."""
+    run: str = field(default_factory=lambda: str(time.monotonic_ns() // 1_000_000))
+    """Part of the ids of claims: quota knows those of an earlier round."""
 
     @property
     def job_milli(self) -> int:
         return self.total_milli // JOBS
 
-    async def perform(self, turns: int) -> QuotasScene:
-        """Run so many rounds."""
-        if not await self._until(self._pool_is_known, _DESCRIBED_SECONDS):
-            return QuotasScene(left_out=f"the pool of {self.stage.api.node} has no CPU within {_DESCRIBED_SECONDS:g} s")
-        before = {team: await self.stage.api.document("elasticquotas", team) for team in TEAMS}
+    async def run_turn(self, variant: str) -> QuotaTurn:
+        """Run one stage; the first begins a new round."""
+        if variant == FIXED:
+            await self.clear()
+            self.began = time.monotonic()
+        self.levels, self.owed_milli = [], 0
+        sampling = asyncio.create_task(self._sample())
         try:
-            for _ in range(turns):
-                await self._round()
+            await {FIXED: self._fixed, ELASTIC: self._elastic, ASKED: self._asked}[variant]()
+            await asyncio.sleep(_SHOWN_SECONDS)
         finally:
-            await self._clear()
-            for team, document in before.items():
-                await self.stage.api.put_back("elasticquotas", team, document)
-        return QuotasScene(
-            total_milli=self.total_milli,
-            job_milli=self.job_milli,
-            jobs=JOBS,
-            asked=ASKED_JOBS,
-            turns=tuple(self.turns),
-            levels=tuple(self.levels),
-        )
-
-    async def _pool_is_known(self) -> bool:
-        self.total_milli = int((await self.stage.api.quota_tree())["total"].get(RESOURCE, 0))
-        return self.job_milli > 0
-
-    async def _round(self) -> None:
-        await self._clear()
-        self.levels, self.jobs, self.began = [], [], time.monotonic()
-        async with asyncio.TaskGroup() as group:
-            sampling = group.create_task(self._sample())
-            try:
-                await self._fixed()
-                await self._elastic()
-                await self._asked()
-            finally:
-                sampling.cancel()
-        await self._clear()
+            sampling.cancel()
+            with suppress(asyncio.CancelledError):
+                await sampling
+        return await self._turn()
 
     async def _fixed(self) -> None:
-        half = format_cpu(self.total_milli // 2)
-        self._announce(
-            f"fixed shares: each team's max is its min, {half} CPU; {BORROWER} starts {JOBS} jobs, {LENDER} none"
-        )
-        await self._share(FIXED, self.total_milli // 2)
+        await self._share(self.total_milli // 2)
         await asyncio.gather(*(self._start(BORROWER) for _ in range(JOBS)))
         fits = self.total_milli // 2 // self.job_milli
 
-        async def complete() -> bool:
-            return self._running(BORROWER) == fits and self._waiting(await self._tree(), BORROWER) == JOBS - fits
+        async def is_complete() -> bool:
+            waiting = _figures(await self._tree(), BORROWER)["queued"]
+            return self._running(BORROWER) == fits and waiting == JOBS - fits
 
-        await self._shown(FIXED, complete, _START_SECONDS)
+        await holds_within(is_complete, _STAGE_SECONDS)
 
     async def _elastic(self) -> None:
-        whole = format_cpu(self.total_milli)
-        self._announce(f"elastic: each team's max is now {whole} CPU; what {LENDER} leaves idle is lent")
-        await self._share(ELASTIC, self.total_milli)
-
-        async def complete() -> bool:
-            return self._running(BORROWER) == JOBS
-
-        await self._shown(ELASTIC, complete, _START_SECONDS)
+        await self._share(self.total_milli)
+        await holds_within(lambda: self._running(BORROWER) == JOBS, _STAGE_SECONDS)
 
     async def _asked(self) -> None:
-        grace = f"{GRACE_SECONDS:g} s"
-        self._announce(f"{LENDER} starts {ASKED_JOBS} jobs within its min; as many of {BORROWER} have {grace} to end")
-        self.doing, self.owed_milli = ASKED, 0
         await asyncio.gather(*(self._start(LENDER) for _ in range(ASKED_JOBS)))
+        await holds_within(lambda: self._running(LENDER) == ASKED_JOBS, _STAGE_SECONDS)
 
-        async def complete() -> bool:
-            return self._running(LENDER) == ASKED_JOBS
-
-        await self._shown(ASKED, complete, _TAKE_BACK_SECONDS)
-
-    def _announce(self, text: str) -> None:
-        self.stage.narrator.write_line(f"quotas, {text}")
-
-    async def _shown(self, variant: str, complete: Callable[[], Awaitable[bool]], seconds: float) -> None:
-        """Wait until the stage is complete, go on a little, and note what is seen: also what is not complete in time,
-        which is then a failure of the scene."""
-        await self._until(complete, seconds)
-        await asyncio.sleep(_SHOWN_SECONDS[variant])
+    async def _turn(self) -> QuotaTurn:
         tree = await self._tree()
         lender, borrower = (_figures(tree, team) for team in TEAMS)
-        claims = {job.claim: await self.stage.api.claim(job.claim) for job in self.jobs}
-        orders = [order for job in self.jobs if job.team == BORROWER and (order := _order(claims[job.claim]))]
-        self.turns.append(
-            QuotaStage.model_validate(
-                {
-                    "variant": variant,
-                    "lender_running": self._running(LENDER),
-                    "lender_waiting": self._waiting(tree, LENDER),
-                    "borrower_running": self._running(BORROWER),
-                    "borrower_waiting": self._waiting(tree, BORROWER),
-                    "lent_milli": lender["lent"].get(RESOURCE, 0),
-                    "borrowed_milli": borrower["borrowed"].get(RESOURCE, 0),
-                    "owed_milli": self.owed_milli,
-                    "reclaimed": sum(order["for_quota"] == LENDER for order in orders),
-                    "endings": tuple(job.ending() for job in self.jobs if job.team == BORROWER),
-                    "waited_seconds": max(
-                        (_waited(claims[job.claim]) for job in self.jobs if job.team == LENDER), default=None
-                    ),
-                }
-            )
+        claims = {team: [await self.stage.api.claim(job.name) or {} for job in self.jobs[team]] for team in TEAMS}
+        orders = [claim.get("reclaim") for claim in claims[BORROWER]]
+        return QuotaTurn(
+            total_milli=self.total_milli,
+            job_milli=self.job_milli,
+            lender_running=self._running(LENDER),
+            borrower_running=self._running(BORROWER),
+            borrower_waiting=int(borrower["queued"]),
+            lent_milli=lender["lent"].get("cpu", 0),
+            borrowed_milli=borrower["borrowed"].get("cpu", 0),
+            owed_milli=self.owed_milli,
+            reclaimed=sum(order is not None and order["for_quota"] == LENDER for order in orders),
+            endings=tuple(job.ending() for job in self.jobs[BORROWER]),
+            waited_seconds=max((_waited(claim) for claim in claims[LENDER]), default=None),
+            levels=tuple(self.levels),
         )
 
-    async def _share(self, variant: str, most_milli: int) -> None:
+    async def _share(self, most_milli: int) -> None:
         """Declare both quotas with this max, and wait until it is in force."""
-        self.doing, self.owed_milli = variant, 0
         for team in TEAMS:
-            spec = {"min": {RESOURCE: f"{self.total_milli // 2}m"}, "max": {RESOURCE: f"{most_milli}m"}}
+            spec = {"min": {"cpu": f"{self.total_milli // 2}m"}, "max": {"cpu": f"{most_milli}m"}}
             await self.stage.api.put("elasticquotas", team, spec)
 
-        async def in_force() -> bool:
+        async def is_in_force() -> bool:
             tree = await self._tree()
-            return all(_figures(tree, team)["max"].get(RESOURCE) == most_milli for team in TEAMS)
+            return all(_figures(tree, team)["max"].get("cpu") == most_milli for team in TEAMS)
 
-        await self._until(in_force, _DESCRIBED_SECONDS)
+        await require(is_in_force, _DESCRIBED_SECONDS, "the quotas were not in force")
 
     async def _start(self, team: str) -> None:
+        async def start(name: str, command: Sequence[str]) -> Process:
+            flags = ("--quota", team, "--claim", name, "--grace", f"{GRACE_SECONDS:g}")
+            return await self.stage.workloads.pod("prod", name, self.job_milli, JOB_MEMORY, *command, flags=flags)
+
         self.started += 1
-        folder, name = self.stage.workloads.folder, f"{team}-{self.started}"
-        folder.mkdir(parents=True, exist_ok=True)
-        stem = f"{name}-{self.run}"
-        out, checkpoint = folder / f"{stem}.json", folder / f"{stem}.checkpoint"
-        files = ("--out", str(out), "--checkpoint", str(checkpoint))
-        command = (sys.executable, "-m", "slackwater.demo.scenes.claimed_job", *files)
-        flags = ("--quota", team, "--claim", stem, "--grace", f"{GRACE_SECONDS:g}")
-        process = await self.stage.workloads.pod("prod", name, self.job_milli, JOB_MEMORY, *command, flags=flags)
-        self.jobs.append(ClaimedJob(team, stem, process, out, checkpoint))
+        self.jobs[team].append(await start_job(self.stage, start, f"{team}-{self.started}-{self.run}"))
 
     def _running(self, team: str) -> int:
-        return sum(job.is_running for job in self.jobs if job.team == team)
-
-    def _waiting(self, tree: dict[str, Any], team: str) -> int:
-        return int(_figures(tree, team)["queued"])
+        return sum(job.has_begun for job in self.jobs[team])
 
     async def _tree(self) -> dict[str, Any]:
         return await self.stage.api.quota_tree()
@@ -233,33 +155,21 @@ class QuotaRounds:
         while True:
             tree = await self._tree()
             lender, borrower = (_figures(tree, team) for team in TEAMS)
-            self.owed_milli = max(self.owed_milli, lender["owed"].get(RESOURCE, 0))
-            level = TeamLevel(
-                stage=self.doing,
-                seconds=round(time.monotonic() - self.began, 2),
-                lender_milli=lender["used"].get(RESOURCE, 0),
-                borrower_milli=borrower["used"].get(RESOURCE, 0),
-            )
-            self.levels.append(level)
-            used = ", ".join(f"{team} uses {format_cpu(milli)} CPU" for team, milli in (
-                (LENDER, level.lender_milli), (BORROWER, level.borrower_milli)
-            ))  # fmt: skip
-            self.stage.narrator.now(used, None, {})
-            await asyncio.sleep(_STEP_SECONDS)
+            self.owed_milli = max(self.owed_milli, lender["owed"].get("cpu", 0))
+            used = (lender["used"].get("cpu", 0), borrower["used"].get("cpu", 0))
+            self.levels.append((round(time.monotonic() - self.began, 2), *used))
+            self.stage.narrator.doing(f"quotas: {LENDER} uses {format_cpu(used[0])}, {BORROWER} {format_cpu(used[1])}")
+            await asyncio.sleep(_SAMPLE_SECONDS)
 
-    async def _until(self, holds: Callable[[], Awaitable[bool]], seconds: float) -> bool:
-        for _ in range(int(seconds / _STEP_SECONDS)):
-            if await holds():
-                return True
-            await asyncio.sleep(_STEP_SECONDS)
-        return False
-
-    async def _clear(self) -> None:
-        """End all jobs, and release what they or an earlier run that was killed hold."""
-        await asyncio.gather(*(self.stage.workloads.stop(job.process) for job in self.jobs))
-        for team in TEAMS:
-            for claim in await self.stage.api.claims(team):
-                await self.stage.api.release(team, claim["id"])
+    async def clear(self) -> None:
+        """End all jobs, and release what they hold."""
+        await asyncio.gather(*(self.stage.workloads.stop(job.process) for jobs in self.jobs.values() for job in jobs))
+        for team, jobs in self.jobs.items():
+            for job in jobs:
+                claim = await self.stage.api.claim(job.name)
+                if claim is not None and claim.get("ended_at") is None:
+                    await self.stage.api.release(team, job.name)
+            jobs.clear()
 
 
 def _figures(tree: dict[str, Any], team: str) -> dict[str, Any]:
@@ -268,32 +178,98 @@ def _figures(tree: dict[str, Any], team: str) -> dict[str, Any]:
     return next((quota for quota in tree["quotas"] if quota["name"] == team), {**empty, "queued": 0})
 
 
-def _order(claim: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Returns why a claim had to end; None if it had not to, or was not submitted."""
-    return None if claim is None else claim["reclaim"]
-
-
-def _waited(claim: dict[str, Any] | None) -> float:
+def _waited(claim: dict[str, Any]) -> float:
     """Returns how long a claim waited for its admission, in seconds; 0 if it was not admitted."""
-    if claim is None or claim["admitted_at"] is None:
+    if not claim.get("admitted_at"):
         return 0.0
     admitted, submitted = (datetime.fromisoformat(claim[name]) for name in ("admitted_at", "submitted_at"))
     return round((admitted - submitted).total_seconds(), 2)
 
 
-async def perform(stage: Stage, turns: int) -> QuotasScene:
-    """Runs the scene."""
-    return await QuotaRounds(stage).perform(turns)
+@asynccontextmanager
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[QuotaTurn]]:
+    """Waits until the pool has CPU; afterwards no job, claim or quota of the teams is left."""
+
+    async def total() -> int:
+        return int((await stage.api.quota_tree())["total"].get("cpu", 0))
+
+    async def is_known() -> bool:
+        return await total() >= JOBS
+
+    await require(is_known, _DESCRIBED_SECONDS, f"the pool of {stage.api.node} had no CPU")
+    before = {team: await stage.api.document("elasticquotas", team) for team in TEAMS}
+    stages = QuotaStages(stage, await total())
+    try:
+        yield stages.run_turn
+    finally:
+        await stages.clear()
+        for team, document in before.items():
+            await stage.api.put_back("elasticquotas", team, document)
 
 
-QUOTAS: Final = DemoScene(
+def _held(turn: QuotaTurn) -> bool:
+    return turn.borrower_running * turn.job_milli <= turn.total_milli // 2 and turn.borrower_waiting > 0
+
+
+QUOTAS: Final[DemoScene[QuotaTurn]] = DemoScene(
     name="quotas",
-    plan="two teams share the machine, half each; with fixed shares a half stays idle; with elastic quotas team-b "
-    "borrows it, and gives it back with grace when team-a asks",
-    turns=1,
-    seconds=lambda turns: _ROUND_SECONDS * turns,
-    result=QuotasScene,
-    perform=perform,
-    report=quotas_result.report,
-    picture=quotas_picture.picture,
-)
+    plan=f"two teams own a half each; with fixed shares one is idle; else {BORROWER} borrows it and gives it back",
+    title=f"quotas: {LENDER} and {BORROWER} share the machine, half each as min",
+    variants=(
+        SceneVariant(FIXED, "fixed shares"),
+        SceneVariant(ELASTIC, f"elastic, {LENDER} idle"),
+        SceneVariant(ASKED, f"elastic, {LENDER} asks"),
+    ),
+    compared=(FIXED, ELASTIC),
+    columns=(
+        TurnFigure(
+            "borrower_running", f"{BORROWER} runs while {LENDER} is idle (of {JOBS} jobs)",
+            lambda turn: turn.borrower_running, better="more", is_exact=True,
+        ),
+        TurnFigure("borrower_waiting", f"{BORROWER} waits", lambda turn: turn.borrower_waiting),
+        TurnFigure("borrowed", f"{BORROWER} borrows", lambda turn: turn.borrowed_milli / 1000, "CPU", 2),
+        TurnFigure("owed", f"{LENDER} is owed", lambda turn: turn.owed_milli / 1000, "CPU", 2),
+        TurnFigure("lender_running", f"{LENDER} runs", lambda turn: turn.lender_running),
+        TurnFigure("waited_seconds", f"{LENDER} waited", lambda turn: turn.waited_seconds, "s", 1),
+        TurnFigure("reclaimed", "reclaimed", lambda turn: turn.reclaimed),
+        TurnFigure("checkpoint", "ended with a checkpoint", lambda turn: turn.endings.count("checkpoint")),
+        TurnFigure("killed", "killed", lambda turn: turn.endings.count("killed")),
+    ),
+    promises=(
+        Promise(f"{BORROWER} is held to its half", _held, (FIXED,)),
+        Promise(
+            f"{BORROWER} borrows what {LENDER} leaves idle",
+            lambda turn: turn.borrower_running == JOBS and turn.borrowed_milli > 0,
+            (ELASTIC,),
+            lambda turn: f"{turn.borrower_running} of {JOBS} jobs run",
+        ),
+        Promise(
+            "what is lent is what is borrowed",
+            lambda turn: turn.lent_milli == turn.borrowed_milli,
+            seen=lambda turn: f"{format_cpu(turn.lent_milli)} lent, {format_cpu(turn.borrowed_milli)} borrowed",
+        ),
+        Promise(
+            f"{LENDER} gets its min back", lambda turn: turn.lender_running == ASKED_JOBS, (ASKED,),
+            lambda turn: f"{turn.lender_running} of {ASKED_JOBS} jobs run",
+        ),
+        Promise(
+            "as many jobs are reclaimed as are asked for", lambda turn: turn.reclaimed == ASKED_JOBS, (ASKED,),
+            lambda turn: f"{turn.reclaimed} of {ASKED_JOBS}",
+        ),
+        Promise("reclaimed jobs keep a checkpoint", lambda turn: turn.endings.count("checkpoint") >= turn.reclaimed),
+        Promise("no job is killed", lambda turn: "killed" not in turn.endings),
+    ),
+    series=(
+        Series(f"{BORROWER} uses, CPU", lambda turn: [(at, milli / 1000) for at, _, milli in turn.levels]),
+        Series(f"{LENDER} uses, CPU", lambda turn: [(at, milli / 1000) for at, milli, _ in turn.levels]),
+    ),
+    note=lambda turn: (
+        "" if turn.waited_seconds is None
+        else f"{LENDER} had its half back after {turn.waited_seconds:.1f} s, {turn.endings.count('checkpoint')} jobs "
+        f"of {BORROWER} ended with a checkpoint"
+    ),
+    opened=opened,
+    setup_seconds=0.0,
+    round_seconds=13.0,
+    is_sequence=True,
+)  # fmt: skip

@@ -1,0 +1,99 @@
+"""Agents of this machine as processes of their own, each with its own node name, state directory and cgroup root."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from slackwater.demo.machine.kernel import Kernel, processes_below
+from slackwater.demo.machine.workloads import program
+from slackwater.demo.stage import holds_within
+from slackwater.runtime.state import VARIABLE, StateDir
+
+_POD_END_SECONDS, _END_SECONDS = 5.0, 30.0
+
+
+@dataclass(slots=True)
+class LocalAgent:
+    """One node of this machine."""
+
+    node: str
+    state_dir: Path
+    process: Process | None = None
+
+    @property
+    def instance(self) -> str:
+        """Names its cgroups."""
+        return StateDir(self.state_dir).instance_id()
+
+    @property
+    def log(self) -> Path:
+        return self.state_dir / "agent.log"
+
+    async def start(self, nats_url: str, pool: str, workloads_dir: Path) -> None:
+        """Begin to report, with the workload files of a folder."""
+        self.state_dir.mkdir(parents=True, exist_ok=True)
+        settings = {
+            VARIABLE: str(self.state_dir),
+            "SLACKWATER_AGENT_POOL": pool,
+            "SLACKWATER_AGENT_WORKLOADS_DIR": str(workloads_dir),
+            "SLACKWATER_AGENT_REPORT_SECONDS": "1",
+            "SLACKWATER_LOG_LEVEL": "warning",
+        }
+        with self.log.open("wb") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                *program("die_with_parent", sys.executable, "-m", "slackwater.cli", "agent"),
+                *("--nats", nats_url, "--node", self.node, "--state-dir", str(self.state_dir)),
+                stdin=DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=os.environ | settings,
+                start_new_session=True,
+            )
+
+    def last_words(self) -> str:
+        """Returns the last line of its log."""
+        with suppress(OSError):
+            lines = self.log.read_text(errors="replace").split("\n")
+            return next((line for line in reversed(lines) if line), "")
+        return ""
+
+    async def stop(self) -> None:
+        """End its pods, and then the agent, which restores what it changed."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for pid in self._pids():
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            if await holds_within(lambda: not self._pids(), _POD_END_SECONDS):
+                break
+        if self.process is not None and self.process.returncode is None:
+            self.process.terminate()
+            if not await holds_within(
+                lambda: self.process is None or self.process.returncode is not None, _END_SECONDS
+            ):
+                self.process.kill()
+
+    def _pids(self) -> set[int]:
+        kernel = Kernel.of(self.state_dir)
+        return {pid for folder in kernel.hierarchy.directories(kernel.root) for _, pid in processes_below(folder)}
+
+
+@asynccontextmanager
+async def running_agents(
+    names: Sequence[str], folder: Path, nats_url: str, pool: str, workloads_dir: Path
+) -> AsyncIterator[list[LocalAgent]]:
+    """Agents with these node names during the block; their pods end with it."""
+    agents = [LocalAgent(name, folder / name) for name in names]
+    try:
+        for agent in agents:
+            await agent.start(nats_url, pool, workloads_dir)
+        yield agents
+    finally:
+        await asyncio.gather(*(agent.stop() for agent in agents))

@@ -1,0 +1,113 @@
+"""The HTTP service of the scenes lend and cpu, and the same stretch of requests for every turn."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from slackwater.demo.machine.kernel import KernelReading
+from slackwater.demo.machine.workloads import PROD_WORKLOAD
+from slackwater.demo.programs.load import percentile
+from slackwater.demo.stage import Stage, holds_within
+
+LEAD_SECONDS: Final = 0.4
+"""From the start of a load generator to its first request: what its interpreter needs."""
+PATIENCE_SECONDS: Final = 2.0
+"""A request without an answer by then has failed, and counts with this latency."""
+REQUEST_SECONDS: Final = 0.0075
+"""CPU time of one request, for which the service is calibrated. A stall caused by batch lasts about one time slice of
+3 ms: short requests show it clearly, long ones are delayed less in proportion."""
+_DRAINED_CPUS, _DRAIN_SECONDS = 0.15, 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredStretch:
+    """What a stretch of requests showed: latencies in ms from the intended send time, the share of the time in which
+    prod was stalled (None: the kernel does not count it), and CPU in cores."""
+
+    seconds: float
+    requests: int
+    errors: int
+    p99_ms: float | None
+    pressure: float | None
+    prod_cpu: float
+    batch_cpu: float
+
+
+@dataclass(slots=True)
+class RequestBench:
+    """The running service."""
+
+    stage: Stage
+    port: int
+
+    def rate(self, load: float) -> float:
+        """Returns the requests per second that take this share of the machine."""
+        return load * self.stage.cpus / REQUEST_SECONDS
+
+    async def measure(self, load: float, seconds: float) -> MeasuredStretch:
+        """Send requests for so long; returns what was measured in that time."""
+        start = time.monotonic() + LEAD_SECONDS
+        generator = await self.stage.workloads.load(
+            self.port, f"turn:{seconds}:{self.rate(load):.2f}", start, "turn", PATIENCE_SECONDS
+        )
+        await asyncio.sleep(max(0.0, start - time.monotonic()))
+        before = self.stage.kernel.read()
+        await asyncio.sleep(max(0.0, start + seconds - time.monotonic()))
+        after = self.stage.kernel.read()
+        await generator.process.wait()
+        samples = generator.samples("turn")
+        p99 = percentile([sample.latency * 1000 for sample in samples], 0.99)
+        span = max(1e-6, after.at - before.at)
+        return MeasuredStretch(
+            seconds=seconds,
+            requests=len(samples),
+            errors=sum(not sample.ok for sample in samples),
+            p99_ms=None if math.isnan(p99) else round(p99, 2),
+            pressure=_pressure(before, after),
+            prod_cpu=round((after.prod_cpu - before.prod_cpu) / span, 3),
+            batch_cpu=round((after.batch_cpu - before.batch_cpu) / span, 3),
+        )
+
+    @asynccontextmanager
+    async def usual(self, load: float, seconds: float) -> AsyncIterator[None]:
+        """Send requests during the block, at most for so long."""
+        generator = await self.stage.workloads.load(self.port, f"usual:{seconds}:{self.rate(load):.2f}", 0.0, "usual")
+        try:
+            yield
+        finally:
+            await self.stage.workloads.stop(generator.process)
+
+    async def drain(self) -> None:
+        """Wait until the service has worked off what it queued, so that no turn begins with another's backlog."""
+        before = self.stage.kernel.read()
+
+        def drained() -> bool:
+            nonlocal before
+            now = self.stage.kernel.read()
+            used, before = (now.prod_cpu - before.prod_cpu) / max(1e-6, now.at - before.at), now
+            return used < _DRAINED_CPUS
+
+        await asyncio.sleep(LEAD_SECONDS / 2)
+        await holds_within(drained, _DRAIN_SECONDS)
+
+
+def _pressure(before: KernelReading, after: KernelReading) -> float | None:
+    if before.waited is None or after.waited is None or after.at <= before.at:
+        return None
+    return round(min(1.0, max(0.0, (after.waited - before.waited) / (after.at - before.at))), 4)
+
+
+@asynccontextmanager
+async def running_bench(stage: Stage, request_milli: int, workload: str = PROD_WORKLOAD) -> AsyncIterator[RequestBench]:
+    """Start the service as a prod pod with this CPU request, and stop it after the block."""
+    port, process = await stage.workloads.service(REQUEST_SECONDS, request_milli, workload)
+    try:
+        yield RequestBench(stage, port)
+    finally:
+        await stage.workloads.stop(process)

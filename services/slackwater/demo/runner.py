@@ -1,0 +1,112 @@
+"""The one runner of all scenes: interleaves their turns, applies and puts back policies, measures other work.
+
+A turn that is awaited in vain ends its scene. That is a failure on a quiet machine; where other processes took the CPU,
+the scene is left out with that reason. A run that is late leaves later rounds and scenes out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from slackwater.demo.api import NODEQOS
+from slackwater.demo.machine.other_work import measured
+from slackwater.demo.report import Turn, report
+from slackwater.demo.scene import DemoScene, Document, SceneVariant
+from slackwater.demo.schedule import PlannedScene, rounds_in
+from slackwater.demo.stage import Stage
+from slackwater.demo.summary import SceneSummary
+from slackwater.demo.verdict import BrokenPromise
+from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.model.plurals import counted
+
+
+@dataclass(slots=True)
+class SceneRun:
+    """Runs one scene. `deadline` (monotonic seconds) is the end of the run; None is no limit. With overtime, a scene
+    that has begun may end so much later: a run shows one scene, however busy the machine is."""
+
+    stage: Stage
+    scene: DemoScene[Any]
+    deadline: float | None = None
+    overtime_seconds: float = 0.0
+    turns: list[Turn[Any]] = field(default_factory=list)
+    is_broken: bool = False
+    """A promise was broken outside of the turns."""
+
+    async def perform(self, planned: PlannedScene) -> tuple[SceneSummary, list[Turn[Any]]]:
+        """Run the scene as far as the time allows; returns its summary and turns."""
+        began = time.monotonic()
+        entry = SceneSummary(plan=self.scene.plan)
+        rounds = planned.rounds if self.deadline is None else rounds_in(self.scene, planned.rounds, self._left())
+        why = planned.left_out or self.scene.why_not(self.stage)
+        if not why and not rounds:
+            why = f"the run is late: it needs {self.scene.seconds(1):.0f} s, {max(0.0, self._left()):.0f} s are left"
+        if why:
+            return entry.model_copy(update={"left_out": why}), []
+        with measured() as other:
+            left_out, failure = await self._rounds(rounds)
+        if failure and not self.is_broken and (why := other.found.disturbance(self.stage.cpus)):
+            left_out, failure = f"{failure}, while {why}", ""
+        entry = report(self.scene, self.turns, self.stage.cpus)
+        update: dict[str, Any] = {"took_seconds": round(time.monotonic() - began, 1), "left_out": left_out}
+        if failure:
+            update["failures"] = (*entry.failures, f"{self.scene.name}: {failure}")
+        return entry.model_copy(update=update), self.turns
+
+    def _left(self) -> float:
+        return (self.deadline or time.monotonic()) - time.monotonic()
+
+    async def _rounds(self, rounds: int) -> tuple[str, str]:
+        """Take the turns; returns why the scene is not shown, and what failed, each empty if nothing did."""
+        limit = asyncio.timeout(None if self.deadline is None else self._left() + self.overtime_seconds)
+        try:
+            async with limit, self._policies() as present, self.scene.opened(self.stage) as run_turn:
+                for number in range(rounds):
+                    if number and self.deadline is not None and self._left() < self.scene.round_seconds:
+                        break
+                    for variant in self.scene.order(number):
+                        await self._apply(variant, present)
+                        self.stage.narrator.doing(f"{self.scene.name}, {variant.title}")
+                        with measured() as other:
+                            record = await run_turn(variant.name)
+                        self.turns.append(Turn(variant.name, record, other.found))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            taken = {turn.variant for turn in self.turns}
+            if not {name for name in self.scene.compared if name} <= taken:
+                return f"it was late and not over at the end of the run, after {counted(len(self.turns), 'turn')}", ""
+        except Misconfigured as error:
+            return error.message, ""
+        except Unavailable as error:
+            return "", error.message
+        except BrokenPromise as error:
+            self.is_broken = True
+            return "", error.message
+        return "", ""
+
+    @asynccontextmanager
+    async def _policies(self) -> AsyncIterator[Mapping[str, Any]]:
+        """The NodeQOS spec in force; afterwards every document that a variant wrote is as it was before."""
+        api = self.stage.api
+        names = {(kind, name): None for variant in self.scene.variants for kind, name, _ in variant.documents}
+        if any(variant.nodeqos for variant in self.scene.variants):
+            names[NODEQOS] = None
+        before = {key: await api.document(*key) for key in names}
+        try:
+            yield (before.get(NODEQOS) or {"spec": {}})["spec"]
+        finally:
+            for (kind, name), document in before.items():
+                await api.put_back(kind, name, document)
+
+    async def _apply(self, variant: SceneVariant, present: Mapping[str, Any]) -> None:
+        documents: list[Document] = list(variant.documents)
+        if present:
+            documents.append((*NODEQOS, {**present, **variant.nodeqos}))
+        for kind, name, spec in documents:
+            await self.stage.api.put(kind, name, spec)

@@ -1,0 +1,87 @@
+"""What the scenes of a run work with, and how they wait: for a condition, under a generous bound."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import time
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from slackwater.demo.api import Api
+from slackwater.demo.machine.kernel import Kernel
+from slackwater.demo.machine.workloads import Workloads
+from slackwater.demo.narrator import Narrator
+from slackwater.model.errors import Unavailable
+
+_STEP_SECONDS = 0.1
+Condition = Callable[[], bool | Awaitable[bool]]
+
+
+@dataclass(slots=True)
+class Stage:
+    """The running stack, its workloads and cgroups, and the terminal."""
+
+    api: Api
+    narrator: Narrator
+    workloads: Workloads
+    kernel: Kernel
+
+    @property
+    def cpus(self) -> int:
+        return self.workloads.cpus
+
+    def file(self, name: str) -> Path:
+        """Returns a path that no turn has used before."""
+        stem, dot, suffix = name.rpartition(".")
+        return self.workloads.folder / f"{stem}-{time.monotonic_ns()}{dot}{suffix}"
+
+    @asynccontextmanager
+    async def programs(self) -> AsyncIterator[list[Process]]:
+        """A list whose processes are stopped after the block."""
+        started: list[Process] = []
+        try:
+            yield started
+        finally:
+            await asyncio.gather(*(self.workloads.stop(process) for process in started))
+
+
+async def holds_within(condition: Condition, seconds: float) -> bool:
+    """Asks ten times a second; returns whether the condition held within these seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if await answer if inspect.isawaitable(answer) else answer:
+            return True
+        if time.monotonic() >= deadline:
+            return False
+        await asyncio.sleep(_STEP_SECONDS)
+
+
+async def require(condition: Condition, seconds: float, problem: str) -> None:
+    """Waits for a condition. Raises Unavailable if it does not hold in time."""
+    if not await holds_within(condition, seconds):
+        raise Unavailable(f"{problem} within {seconds:g} s")
+
+
+def available_mib() -> int:
+    """Returns the memory that programs can have without swapping."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next((int(line.split()[1]) >> 10 for line in lines if line.startswith("MemAvailable:")), 0)
+
+
+def free_mib(folder: Path) -> int:
+    """Returns the space of the folder's disk."""
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize >> 20
+
+
+def lacking(wanted: Sequence[tuple[str, int, int]]) -> str:
+    """Returns which of these amounts (what, MiB there, MiB needed) are too small, in words; empty if none is."""
+    return "; ".join(
+        f"{there:,} MiB of {what}, it needs {needed:,}" for what, there, needed in wanted if there < needed
+    )
