@@ -45,6 +45,7 @@ class LocalAgent:
             "SLACKWATER_AGENT_POOL": pool,
             "SLACKWATER_AGENT_WORKLOADS_DIR": str(workloads_dir),
             "SLACKWATER_AGENT_REPORT_SECONDS": "1",
+            "SLACKWATER_AGENT_LEAVE_ON_STOP": "true",
             "SLACKWATER_LOG_LEVEL": "warning",
         }
         with self.log.open("wb") as log:
