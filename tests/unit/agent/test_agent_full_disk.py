@@ -163,13 +163,13 @@ def test_a_disk_that_takes_nothing_leaves_the_file_and_no_draft(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"
-    durable.replace_synced(file, b"old")
+    durable.replace_file(file, b"old")
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(Unavailable, match="make room"):
-        durable.replace_synced(file, b"new")
+        durable.replace_file(file, b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert file.read_bytes() == b"old"

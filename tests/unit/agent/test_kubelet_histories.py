@@ -62,7 +62,7 @@ class KubeletHistory:
             case "stop":
                 self.node.stop(uid)
             case "restart":
-                self.node.kubelet.start_container(uid, "main")
+                self.node.kubelet.try_restart(uid, "main")
             case "tell":
                 self.node.tell(uid)
 
