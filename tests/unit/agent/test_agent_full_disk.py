@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ class Disk(OsFiles):
 
     def __init__(self) -> None:
         self.room = 1 << 30
+        self.before_sync: Callable[[], object] = lambda: None
 
     def write(self, descriptor: int, content: bytes) -> int:
         taken = min(self.room, len(content))
@@ -40,6 +42,10 @@ class Disk(OsFiles):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.room -= taken
         return super().write(descriptor, content[:taken])
+
+    def sync(self, descriptor: int) -> None:
+        self.before_sync()
+        super().sync(descriptor)
 
 
 @pytest.fixture
@@ -143,6 +149,18 @@ async def test_an_eviction_that_cannot_be_noted_does_not_begin_until_there_is_ro
         disk.room = 1 << 20
         await world.clock.advance(2)
         assert [(one.id, one.outcome) for one in world.all(EvictionCompleted)] == [("e1", "terminated")]
+
+
+async def test_an_eviction_waits_for_no_slow_disk(disk: Disk, world: World, tmp_path: Path) -> None:
+    """Each sync may take seconds; limits, documents and the ledger are synced after the signal."""
+    async with world.running(on_disk(world, tmp_path, disk)):
+        await world.clock.advance(1)
+        disk.before_sync = lambda: syncs.append(len(world.driver.signals))
+        syncs: list[int] = []
+        await world.declare(throttles=[throttle("b", 200)], evictions=[eviction(world, "a")])
+        await world.clock.advance(1)
+        assert syncs
+        assert 0 not in syncs
 
 
 async def test_the_completion_of_an_eviction_is_published_although_it_cannot_be_journalled(
