@@ -221,13 +221,13 @@ class HaltingLedger:
     def load(self) -> dict[str, EvictionRecord]:
         return self.ledger.load()
 
-    def save(self, records: Mapping[str, EvictionRecord]) -> None:
+    def save(self, records: Mapping[str, EvictionRecord], *, sync: bool = True) -> None:
         before = {id_: _eviction_state(record) for id_, record in self.ledger.load().items()}
         states = [_eviction_state(record) for id_, record in records.items()
                   if before.get(id_) != _eviction_state(record)]  # fmt: skip
         for state in states:
             self.halts.at(f"agent stores eviction {state} before")
-        self.ledger.save(records)
+        self.ledger.save(records, sync=sync)
         for state in states:
             self.halts.at(f"agent stores eviction {state} after")
 

@@ -193,6 +193,16 @@ class KubeletStandIn:
             with suppress(OSError):
                 self.write_container(uid, name)
 
+    def try_restart(self, uid: str, name: str) -> None:
+        """As `start_container`. On v1 the kernel refuses a container with a higher CPU limit than its throttled pod:
+        then it does not run, and the kubelet would try again."""
+        before = copy.deepcopy(self.pods[uid])
+        try:
+            self.start_container(uid, name)
+        except OSError:
+            self.stop_container(uid, name)
+            self.pods[uid] = before
+
     def remove(self) -> None:
         """Every cgroup that was made."""
         for uid in list(self.pods):
@@ -228,6 +238,8 @@ class KubeletStandIn:
         self._write_limits(cgroup, pod.record.request.cpu_milli, quota, memory if is_limited else 0)
 
     def write_container(self, uid: str, name: str) -> None:
+        if (uid, name) not in self.containers:
+            return  # it waits for its next start
         one: ContainerRecord = next(one for one in self._pod(uid).containers if one.name == name)
         limits = one.limits
         self._write_limits(

@@ -189,6 +189,7 @@ class AgentService:
             announce=lambda completion: loop.on_completed(completion),  # noqa: PLW0108
             begins=not facts.is_evicted_by_api_server,
         )
+        converge.evicted = evict.ending
         disconnected = DisconnectedMode(
             node,
             driver,

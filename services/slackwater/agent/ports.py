@@ -66,8 +66,8 @@ class Driver(Protocol):
         ...
 
     def glance(self) -> RawSample | None:
-        """Read only the node's CPU and the pressure of prod, between two samples; None where nothing changes in
-        between."""
+        """Read only the node's CPU and memory and the pressure of prod, between two samples; None where nothing changes
+        in between."""
         ...
 
     def knob(self, spec: KnobSpec, target: Target) -> Knob:
@@ -133,8 +133,8 @@ class EvictionLedger(Protocol):
         """All records known."""
         ...
 
-    def save(self, records: Mapping[str, EvictionRecord]) -> None:
-        """Replace them all, atomically and synced."""
+    def save(self, records: Mapping[str, EvictionRecord], *, sync: bool = True) -> None:
+        """Replace them all, atomically. Unless `sync`, they survive a crash of the agent but not of the machine."""
         ...
 
 

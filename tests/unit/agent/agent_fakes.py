@@ -59,6 +59,8 @@ class FakeDriver:
     system_milli: int = 0
     pressure: float = 0.0
     memory_pressure: float = 0.0
+    memory_bytes: int = 1 << 30
+    """Of the node."""
     stubborn: set[str] = field(default_factory=set)
     """Pods that ignore SIGTERM."""
     immortal: set[str] = field(default_factory=set)
@@ -131,7 +133,7 @@ class FakeDriver:
             now,
             self.clock.now(),
             node_cpu_busy_ns=self._node_ns,
-            node_memory_bytes=1 << 30,
+            node_memory_bytes=self.memory_bytes,
             tier_psi={Tier.PROD: PsiTotals(self._waited_us, self._paged_us, 0)},
             pods=tuple(PodSample(uid, self._cpu_ns[uid], 1 << 20, PsiTotals(0, 0, 0), 0, 0) for uid in self.living),
         )
@@ -145,6 +147,7 @@ class FakeDriver:
             now,
             self.clock.now(),
             node_cpu_busy_ns=self._node_ns + int(total * seconds * 1_000_000),
+            node_memory_bytes=self.memory_bytes,
             tier_psi={Tier.PROD: PsiTotals(self._waited_us + int(self.pressure * seconds * 1_000_000), 0, 0)},
         )
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from slackwater.agent.adapters.memory import MemoryJournal
 from slackwater.agent.domain.controls.control import MachineView, lowers
-from slackwater.agent.domain.controls.cpu_limit import CpuLimit, eased
+from slackwater.agent.domain.controls.cpu_limit import ENDING_SHARE, CpuLimit, eased
 from slackwater.agent.domain.controls.cpu_weight import CpuWeight
 from slackwater.agent.domain.convergence import Do, plan
 from slackwater.agent.domain.desired_state import DesiredState, Throttle
@@ -31,10 +31,14 @@ def desired(writer: str, *wanted: Throttle, lease: float = 10.0, policy: Policy 
 
 
 def in_force(
-    documents: list[DesiredState], originals: dict[str, int | None], now: float, protected: frozenset[str] = frozenset()
+    documents: list[DesiredState],
+    originals: dict[str, int | None],
+    now: float,
+    protected: frozenset[str] = frozenset(),
+    ending: frozenset[str] = frozenset(),
 ) -> dict[Target, Value]:
     """The limits that are written: as the controls' use case applies them."""
-    control, machine = CpuLimit(), MachineView(CAPACITY_MILLI, now, protected)
+    control, machine = CpuLimit(), MachineView(CAPACITY_MILLI, now, protected, ending=ending)
     wanted = control.desired(control.merge(documents, machine), [pod(uid) for uid in originals], machine)
     assert control.lowers_only
     return {uid: value for uid, value in wanted.items() if lowers(value, originals[str(uid)])}
@@ -53,6 +57,23 @@ def test_the_lowest_limit_wins_and_none_is_ever_raised(
         binding = [limit for limit in wanted if original is None or limit < original]
         assert found.get(uid) == (min(binding) if binding and uid not in protected else None)
     assert found.keys() <= originals.keys()
+
+
+@given(throttles, st.dictionaries(uids, st.none() | limits), st.frozensets(uids))
+def test_pods_in_their_grace_share_a_fifth_of_the_node_and_others_get_what_is_requested(
+    throttled: tuple[Throttle, ...], originals: dict[str, int | None], ending: frozenset[str]
+) -> None:
+    plain = in_force([desired("x", *throttled)], originals, 5.0)
+    eased_ = in_force([desired("x", *throttled)], originals, 5.0, ending=ending)
+    limited = {one.pod_uid for one in throttled} & ending & originals.keys()
+    for uid, original in originals.items():
+        if uid not in limited:
+            assert eased_.get(uid) == plain.get(uid)
+        elif uid in plain:
+            least = int(ENDING_SHARE * CAPACITY_MILLI / len(limited))
+            assert eased_.get(uid, original or CAPACITY_MILLI) == min(max(plain[uid], least), original or 1 << 40)
+    raised = sum(limit for uid, limit in eased_.items() if limit > plain.get(uid, limit))
+    assert raised <= ENDING_SHARE * CAPACITY_MILLI
 
 
 def test_a_lapsed_lease_gives_back_a_quarter_of_the_node_per_second() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,7 @@ class Disk(OsFiles):
 
     def __init__(self) -> None:
         self.room = 1 << 30
+        self.before_sync: Callable[[], object] = lambda: None
 
     def write(self, descriptor: int, content: bytes) -> int:
         taken = min(self.room, len(content))
@@ -40,6 +42,10 @@ class Disk(OsFiles):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.room -= taken
         return super().write(descriptor, content[:taken])
+
+    def sync(self, descriptor: int) -> None:
+        self.before_sync()
+        super().sync(descriptor)
 
 
 @pytest.fixture
@@ -145,6 +151,18 @@ async def test_an_eviction_that_cannot_be_noted_does_not_begin_until_there_is_ro
         assert [(one.id, one.outcome) for one in world.all(EvictionCompleted)] == [("e1", "terminated")]
 
 
+async def test_an_eviction_waits_for_no_slow_disk(disk: Disk, world: World, tmp_path: Path) -> None:
+    """Each sync may take seconds; limits, documents and the ledger are synced after the signal."""
+    async with world.running(on_disk(world, tmp_path, disk)):
+        await world.clock.advance(1)
+        disk.before_sync = lambda: syncs.append(len(world.driver.signals))
+        syncs: list[int] = []
+        await world.declare(throttles=[throttle("b", 200)], evictions=[eviction(world, "a")])
+        await world.clock.advance(1)
+        assert syncs
+        assert 0 not in syncs
+
+
 async def test_the_completion_of_an_eviction_is_published_although_it_cannot_be_journalled(
     disk: Disk, world: World, tmp_path: Path
 ) -> None:
@@ -163,13 +181,13 @@ def test_a_disk_that_takes_nothing_leaves_the_file_and_no_draft(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "file"
-    durable.replace_synced(file, b"old")
+    durable.replace_file(file, b"old")
 
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(Unavailable, match="make room"):
-        durable.replace_synced(file, b"new")
+        durable.replace_file(file, b"new")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert file.read_bytes() == b"old"

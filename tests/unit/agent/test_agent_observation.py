@@ -48,13 +48,15 @@ def test_rates_need_two_samples_and_the_system_is_what_pods_did_not_use() -> Non
     assert (window.system_memory.last, window.seconds) == (900, 1)
 
 
-def test_an_instant_between_two_samples_has_cpu_and_pressure_since_the_last_and_is_not_stored() -> None:
+def test_an_instant_between_two_samples_has_cpu_pressure_and_memory_and_is_not_stored() -> None:
     watched = Observation()
     assert watched.since(sample(0.5, SECOND, prod_us=0)) == Instant()
     watched.add(sample(0, 0, prod_us=0), [])
     look = watched.since(sample(0.5, SECOND, prod_us=100_000))
     assert (look.node_cpu_milli, look.prod_cpu_pressure) == (2000, pytest.approx(0.2))
-    assert watched.since(sample(0.5, None)) == Instant(), "unknown is not nothing"
+    assert look.node_memory_bytes == 1000
+    unknown = replace(sample(0.5, None), node_memory_bytes=None)
+    assert watched.since(unknown) == Instant(), "unknown is not nothing"
     whole = watched.add(sample(1, SECOND, prod_us=100_000), [])
     assert (whole.node_cpu_milli, whole.prod_cpu_pressure) == (1000, pytest.approx(0.1))
 
@@ -158,7 +160,7 @@ LINES = (Waterline("prod_cpu_pressure", 0.2), Waterline("node_cpu_usage_ratio", 
     ],
 )
 def test_a_waterline_is_crossed_above_its_value_only(instant: Instant, expected: bool) -> None:
-    assert above(LINES, instant, capacity_milli=4000) is expected
+    assert bool(above(LINES, instant, capacity_milli=4000)) is expected
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.world.machine.disk import Disk
 
-from slackwater.agent.adapters.durable import replace_synced
+from slackwater.agent.adapters.durable import replace_file
 from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.domain.journal import record
@@ -48,7 +48,7 @@ def test_a_synced_claim_survives_every_power_failure(rng: Random, room: int) -> 
 @given(st.randoms(use_true_random=False))
 def test_a_replaced_file_is_the_old_or_the_new_one_after_a_power_failure(rng: Random) -> None:
     disk, path = Disk(), FOLDER / "file"
-    replace_synced(path, b"old", disk)
+    replace_file(path, b"old", disk)
     disk.make_directory(FOLDER)
     draft = disk.open(FOLDER / "file.draft", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     disk.write(draft, b"newer")
@@ -87,7 +87,7 @@ def test_a_torn_line_on_a_read_only_disk_keeps_no_claim_from_being_found() -> No
 
 def test_a_ledger_that_cannot_be_read_or_moved_does_not_stop_the_agent() -> None:
     disk = Disk()
-    replace_synced(FOLDER / "evictions.json", b"{", disk)
+    replace_file(FOLDER / "evictions.json", b"{", disk)
     disk.is_read_only = True
     assert JsonLedger(FOLDER / "evictions.json", disk).load() == {}
     with pytest.raises(Unavailable):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from agent_fakes import pod
 from hypothesis import given
@@ -60,6 +62,17 @@ def test_by_tier_prod_comes_before_mid_before_the_rest(given_pods: list) -> None
     assert tiers[Tier.PROD] >= 1024
     assert tiers[Tier.MID] == tiers[Tier.PROD] // 4
     assert tiers[Tier.BATCH] == tiers[Tier.FREE] == 2
+
+
+@given(pods, st.sampled_from([Policy.BY_TIER, Policy.BY_TIER_IDLE]), st.randoms())
+def test_a_tier_with_a_pod_in_its_grace_weighs_a_fifth_of_itself_and_prod(
+    given_pods: list, policy: Policy, draw: Random
+) -> None:
+    ending = {item.uid for item in given_pods if draw.random() < 0.3}
+    plain, found = weigh(given_pods, policy), weigh(given_pods, policy, ending)
+    raised = {item.tier for item in given_pods if item.uid in ending} & {Tier.BATCH, Tier.FREE}
+    assert found.pods == plain.pods
+    assert found.tiers == {**plain.tiers, **dict.fromkeys(raised, plain.tiers[Tier.PROD] // 4)}
 
 
 @given(pods)

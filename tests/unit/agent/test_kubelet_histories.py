@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.kubelet.cluster_node import throttle
 from tests.kubelet.pods import container, node_pod
@@ -62,7 +62,7 @@ class KubeletHistory:
             case "stop":
                 self.node.stop(uid)
             case "restart":
-                self.node.kubelet.start_container(uid, "main")
+                self.node.kubelet.try_restart(uid, "main")
             case "tell":
                 self.node.tell(uid)
 
@@ -115,8 +115,11 @@ async def run(folder: Path, pure_v2: bool, events: list[tuple[str, Any]]) -> Non
     assert all(is_below_a_pod(write.path) for write in node.writes)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=max(12, settings().max_examples // 4))
 @given(events=EVENTS)
+@example(events=[("start", "limited"), ("throttle", 1600), ("resize", "1500m")])  # before the first sample of the pod
+@example(events=[("start", "limited"), ("throttle", 100), ("resize", "2500m")])
+@example(events=[("start", "limited"), ("throttle", 100), ("restart", 0)])  # refused on v1
 @pytest.mark.parametrize("pure_v2", [False, True], ids=["v1", "v2"])
 def test_whatever_a_kubelet_does_all_goes_back_to_what_it_wrote(
     tmp_path_factory: pytest.TempPathFactory, pure_v2: bool, events: list[tuple[str, Any]]

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 from agent_fakes import pod
-from agent_world import World
+from agent_world import World, eviction
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +49,21 @@ async def test_a_report_says_which_weights_are_in_force(world: World, declared: 
         await world.declare(weights=declared)
         await world.clock.advance(3)
         assert reported(world) == weights
+
+
+async def test_a_tier_that_weighs_more_for_a_grace_period_changes_nothing_in_the_report(world: World) -> None:
+    world.driver.stubborn.add("a")
+    batch = Knob(f"tier-{Tier.BATCH}", "cpu_weight")
+    async with world.running(report_seconds=1.0):
+        await world.declare(weights="by-tier-idle")
+        await world.clock.advance(1)
+        assert world.driver.knobs[batch] == "idle"
+        await world.declare(weights="by-tier-idle", evictions=[eviction(world, "a", grace=5.0)])
+        assert world.driver.knobs[batch] == "256"
+        await world.clock.advance(3)
+        assert reported(world) == "by-tier-idle"
+        await world.clock.advance(4)
+        assert world.driver.knobs[batch] == "idle"
 
 
 async def test_what_another_program_writes_is_no_protection(world: World) -> None:

@@ -27,7 +27,7 @@ from tests.world.plan import Plan
 from tests.world.processes import State
 from tests.world.trace import Kind, Step
 
-from slackwater.agent.adapters.durable import replace_synced
+from slackwater.agent.adapters.durable import replace_file
 from slackwater.agent.domain.desired_state import DesiredState, Throttle
 from slackwater.agent.domain.weights import Policy
 from slackwater.colocation.settings import ColocationSettings
@@ -117,7 +117,7 @@ class Site:
         return pod
 
     def ledger(self, *records: dict[str, Any]) -> None:
-        replace_synced(FOLDER / "evictions.json", json.dumps(records).encode(), self.station.disk)
+        replace_file(FOLDER / "evictions.json", json.dumps(records).encode(), self.station.disk)
 
     def limit_file(self, uid: str) -> str:
         return next(

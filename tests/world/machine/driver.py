@@ -85,14 +85,12 @@ class MachineDriver:
         """None: the cgroups are the agent's own."""
 
     def sample(self) -> RawSample:
-        machine = self.machine
-        pods = tuple(_sample_of(running) for running in machine.running())
-        held = machine.hardware.system_bytes + sum(pod.memory_bytes or 0 for pod in pods)
-        return self._stamped(pods, held, round(machine.prod_refault_bytes))
+        pods = tuple(_sample_of(running) for running in self.machine.running())
+        return self._stamped(pods, round(self.machine.prod_refault_bytes))
 
     def glance(self) -> RawSample:
         self.machine.settle()
-        return self._stamped((), None, None)
+        return self._stamped((), None)
 
     def knob(self, spec: KnobSpec, target: Target) -> Knob:
         known = self._known.get((spec.name, target))
@@ -138,15 +136,16 @@ class MachineDriver:
             raise NotFound(f"pod {uid} is not (any more) on {self.machine.name}", field="pod_uid")
         return running
 
-    def _stamped(self, pods: tuple[PodSample, ...], memory: int | None, refaults: int | None) -> RawSample:
+    def _stamped(self, pods: tuple[PodSample, ...], refaults: int | None) -> RawSample:
         machine = self.machine
+        held = machine.hardware.system_bytes + sum(running.group.anonymous for running in machine.running())
         node = PsiTotals(round(machine.node_waited_us), round(machine.node_paged_us), 0)
         prod = PsiTotals(round(machine.prod_waited_us), round(machine.prod_paged_us), 0)
         return RawSample(
             machine.clock.monotonic(),
             machine.clock.now(),
             node_cpu_busy_ns=round(machine.busy_ns),
-            node_memory_bytes=memory,
+            node_memory_bytes=held,
             node_psi=node,
             tier_psi={Tier.PROD: prod},
             pods=pods,

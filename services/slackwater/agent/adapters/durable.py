@@ -14,19 +14,22 @@ NOT_WRITTEN = "journal_not_written"
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
-def replace_synced(path: Path, content: bytes, disk: DiskFiles = OS_FILES) -> None:
-    """Write beside, sync, rename, sync the directory. Raises Unavailable where the disk is full or refuses."""
+def replace_file(path: Path, content: bytes, disk: DiskFiles = OS_FILES, *, sync: bool = True) -> None:
+    """Write beside, sync, rename, sync the directory. Without `sync` it waits for no disk: a crash of the process loses
+    nothing, a power failure may leave a torn file. Raises Unavailable where the disk is full or refuses."""
     draft = path.with_name(path.name + ".draft")
     try:
         disk.make_directory(path.parent)
         descriptor = disk.open(draft, _NEW)
         try:
             write_all(descriptor, content, disk)
-            disk.sync(descriptor)
+            if sync:
+                disk.sync(descriptor)
         finally:
             disk.close(descriptor)
         disk.rename(draft, path)
-        sync_directory(path.parent, disk)
+        if sync:
+            sync_directory(path.parent, disk)
     except OSError as error:
         with suppress(OSError):
             disk.remove(draft)

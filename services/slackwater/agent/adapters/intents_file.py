@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
-from slackwater.agent.adapters.durable import replace_synced
+from slackwater.agent.adapters.durable import replace_file
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.telemetry.logs import get_logger
@@ -37,4 +37,4 @@ class JsonIntents:
 
     def save(self, intents: Sequence[Event[IntentDeclared]]) -> None:
         items = [one.model_dump(mode="json") for one in intents]
-        replace_synced(self.path, json.dumps(items, separators=(",", ":")).encode(), self.disk)
+        replace_file(self.path, json.dumps(items, separators=(",", ":")).encode(), self.disk)

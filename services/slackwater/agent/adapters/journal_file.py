@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slackwater.agent.adapters.boot_id import read_boot_id
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
-from slackwater.agent.adapters.durable import not_written, replace_synced, sync_directory, write_all
+from slackwater.agent.adapters.durable import not_written, replace_file, sync_directory, write_all
 from slackwater.agent.domain.journal import Journal, boot_record, replay
 
 
@@ -57,7 +57,7 @@ class LinesJournal:
     def replace(self, journal: Journal) -> None:
         self.close()
         boot = [boot_record(self.boot_id)] if self.boot_id else []
-        replace_synced(self.path, b"".join(_line(record) for record in (*boot, *journal.records())), self.disk)
+        replace_file(self.path, b"".join(_line(record) for record in (*boot, *journal.records())), self.disk)
         self._ends_torn = False
 
     def close(self) -> None:

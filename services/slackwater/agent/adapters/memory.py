@@ -40,7 +40,7 @@ class MemoryLedger:
     def load(self) -> dict[str, EvictionRecord]:
         return dict(self.records)
 
-    def save(self, records: Mapping[str, EvictionRecord]) -> None:
+    def save(self, records: Mapping[str, EvictionRecord], *, sync: bool = True) -> None:
         self.records = dict(records)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
-from slackwater.agent.adapters.durable import replace_synced
+from slackwater.agent.adapters.durable import replace_file
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -53,10 +53,10 @@ class JsonRecords(Generic[R]):
             _log.error("records not readable", file=str(aside), error=repr(error))
             return {}
 
-    def save(self, records: Mapping[str, R]) -> None:
+    def save(self, records: Mapping[str, R], *, sync: bool = True) -> None:
         items = [asdict(record) for record in records.values()]
         content = json.dumps(items, default=datetime.isoformat, indent=1).encode()
-        replace_synced(self.path, content, self.disk)
+        replace_file(self.path, content, self.disk, sync=sync)
 
 
 def known_fields(item: Mapping[str, Any], names: Iterable[str], times: Iterable[str]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
-from slackwater.agent.adapters.durable import replace_synced
+from slackwater.agent.adapters.durable import replace_file
 from slackwater.agent.usecases.actuate import RestoreReport
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -19,6 +19,6 @@ def keep_report(file: Path, report: RestoreReport, disk: DiskFiles = OS_FILES) -
     """Write the report; a full disk is logged and does not delay the stop."""
     content = {"exact": report.exact, "files": [asdict(one) for one in report.files]}
     try:
-        replace_synced(file, json.dumps(content, indent=1).encode() + b"\n", disk)
+        replace_file(file, json.dumps(content, indent=1).encode() + b"\n", disk)
     except Unavailable as error:
         _log.warning("restore report not written", error=error.message)

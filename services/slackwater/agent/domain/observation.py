@@ -185,7 +185,8 @@ class Observation:
         nothing = PsiTotals()
         psi = before.tier_psi.get(Tier.PROD, nothing), glance.tier_psi.get(Tier.PROD, nothing)
         pressure.add(psi[0].cpu_some_us, psi[1].cpu_some_us, seconds)
-        return Instant(milli_of(before.node_cpu_busy_ns, glance.node_cpu_busy_ns, seconds), pressure.last)
+        node_milli = milli_of(before.node_cpu_busy_ns, glance.node_cpu_busy_ns, seconds)
+        return Instant(node_milli, pressure.last, glance.node_memory_bytes)
 
     def close(self, pods: Sequence[Pod]) -> ObservedWindow | None:
         """The window since the last close, and begin the next; None before the first interval is over."""

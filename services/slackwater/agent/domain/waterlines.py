@@ -25,6 +25,10 @@ class LocalMetric(StrEnum):
     NODE_MEMORY_USAGE_RATIO = "node_memory_usage_ratio"
 
 
+MEMORY = frozenset({LocalMetric.NODE_MEMORY_USAGE_RATIO.value})
+"""What a machine runs out of: seconds count, and nothing is gained by measuring for longer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Waterline:
     """A metric by name and the value above which the agent reports at once: 0..1, or bytes per second of refaults.
@@ -34,8 +38,10 @@ class Waterline:
     value: float
 
 
-def above(waterlines: Sequence[Waterline], instant: Instant, capacity_milli: int, capacity_bytes: int = 0) -> bool:
-    """Whether any waterline is exceeded in the last interval; an unknown value exceeds nothing."""
+def above(
+    waterlines: Sequence[Waterline], instant: Instant, capacity_milli: int, capacity_bytes: int = 0
+) -> frozenset[Waterline]:
+    """The waterlines that are exceeded in the last interval; an unknown value exceeds nothing."""
     ratio = None if instant.node_cpu_milli is None or capacity_milli <= 0 else instant.node_cpu_milli / capacity_milli
     memory = instant.node_memory_bytes
     values = {
@@ -47,10 +53,8 @@ def above(waterlines: Sequence[Waterline], instant: Instant, capacity_milli: int
             None if memory is None or capacity_bytes <= 0 else memory / capacity_bytes
         ),
     }
-    return any(
-        value is not None and value > line.value
-        for line in waterlines
-        if (value := values.get(line.metric)) is not None
+    return frozenset(
+        line for line in waterlines if (value := values.get(line.metric)) is not None and value > line.value
     )
 
 

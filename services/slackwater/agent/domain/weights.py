@@ -2,12 +2,14 @@
 
 By tier and idle, batch and free run when no other tier wants the CPU: the kernel preempts them at once for a task that
 wakes up in prod or mid, even if their group has just come back from a quota with its history reset (decision 0052).
+A tier in which a pod is in its grace period weighs as much as mid meanwhile: a fifth of what it and prod use. Scheduled
+as idle beside a busy machine, the pod would not write its checkpoint in time.
 The v1/v2 conversion is the one Kubernetes uses (KEP-2254): linear between [2, 262144] and [1, 10000].
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -47,15 +49,22 @@ def shares_of_request(request_milli: int) -> int:
     return _bounded(request_milli * SHARES_PER_CPU // 1000)
 
 
-def weigh(pods: Sequence[Pod], policy: Policy) -> Weights:
-    """Shares of all pods and all tiers under one policy."""
+def weigh(pods: Sequence[Pod], policy: Policy, ending: Collection[str] = ()) -> Weights:
+    """Shares of all pods and all tiers under one policy. `ending` are the uids of pods in their grace period."""
     by_pod = {pod.uid: shares_of_request(pod.request.cpu_milli) for pod in pods}
     sums = {tier: sum(by_pod[pod.uid] for pod in pods if pod.tier is tier) for tier in Tier}
     if policy is Policy.BY_REQUEST:
         return Weights(by_pod, {tier: _bounded(total) for tier, total in sums.items()})
     prod = _bounded(max(SHARES_PER_CPU, sums[Tier.PROD]))
     last = IDLE_SHARES if policy is Policy.BY_TIER_IDLE else MIN_SHARES
-    return Weights(by_pod, {Tier.PROD: prod, Tier.MID: _bounded(prod // 4), Tier.BATCH: last, Tier.FREE: last})
+    mid = _bounded(prod // 4)
+    lower = {tier: mid if tier in tiers_with(pods, ending) else last for tier in (Tier.BATCH, Tier.FREE)}
+    return Weights(by_pod, {Tier.PROD: prod, Tier.MID: mid, **lower})
+
+
+def tiers_with(pods: Sequence[Pod], uids: Collection[str]) -> frozenset[Tier]:
+    """The tiers of the pods with these uids."""
+    return frozenset(pod.tier for pod in pods if pod.uid in uids) if uids else frozenset()
 
 
 def protection_of(shares: Mapping[Tier, int]) -> ProtectingWeights | None:

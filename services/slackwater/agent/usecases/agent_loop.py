@@ -100,7 +100,7 @@ class AgentLoop:
             if late > 0:  # the machine slept or was overloaded: skip whole intervals, keep the rhythm
                 due += math.ceil(late / self.sample_seconds) * self.sample_seconds
             await self.clock.sleep(max(0.0, due - self.sample_seconds / 2 - self.clock.monotonic()))
-            if self.sampling.is_due_early():
+            if self.disconnected.is_unanswered or self.sampling.is_due_early():
                 due = self.clock.monotonic()  # the rhythm goes on from here
                 continue
             await self.clock.sleep(due - self.clock.monotonic())
@@ -118,7 +118,8 @@ class AgentLoop:
             self._log_absent(tick.host_apps)
         self.publisher.observed(tick.observed)
         self.disconnected.decide(tick)
-        self.intents.consider_evictions()
+        if self.intents.consider_evictions():
+            self.converge.settle(tick.pods)  # the pods have their grace from now on
         self.intents.consider_starts()
         self._measure(time.perf_counter() - begun)
         if tick.report is not None:

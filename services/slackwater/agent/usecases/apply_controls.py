@@ -87,7 +87,7 @@ class ApplyControls:
             return True
         ticks = max(ticks, RECHECK_BORROWED_TICKS) if ticks <= 1 else ticks
         revision = 0 if machine.kubelet is None else machine.kubelet.revision
-        basis = (merged, revision, tuple((pod.uid, pod.request) for pod in pods))
+        basis = (merged, revision, machine.ending, tuple((pod.uid, pod.request) for pod in pods))
         unchanged = self._bases.get(control.knob.name) == basis
         self._bases[control.knob.name] = basis
         return not unchanged or (sample is not None and sample % ticks == 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -19,7 +19,7 @@ from slackwater.agent.domain.limits import Limits, ReadLimits, lower
 from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
 from slackwater.agent.domain.resizes import Resizes
 from slackwater.agent.domain.waterlines import Waterline
-from slackwater.agent.domain.weights import Policy, ProtectingWeights, protection_of
+from slackwater.agent.domain.weights import Policy, ProtectingWeights, protection_of, tiers_with
 from slackwater.agent.ports import Driver, Observed
 from slackwater.agent.usecases import memory_answers
 from slackwater.agent.usecases.actuate import Actuator, Outcome
@@ -74,6 +74,8 @@ class ConvergeToIntents:
     controls: Sequence[Control[Any]] = CONTROLS
     starts: Callable[[IntentDeclared], tuple[ObservedStart, ...]] = lambda document: ()
     """The state of the starts of a document."""
+    evicted: Callable[[], Collection[str]] = lambda: ()
+    """The uids of pods that this agent is evicting."""
     _apply: ApplyControls = field(init=False)
     _protected: frozenset[str] = frozenset()
     _ticks: int = 0
@@ -93,8 +95,9 @@ class ConvergeToIntents:
                 state = _desired_state(plain, self.clock.monotonic() - plain.lease_seconds)
                 self.held[plain.writer] = Held(event.model_copy(update={"data": plain}), state, remembered=True)
 
-    def receive(self, event: Event[IntentDeclared]) -> list[Observed]:
-        """Accept one document, converge, and return what is in force now. A repeated document is not answered."""
+    def receive(self, event: Event[IntentDeclared], accepted: Callable[[], object] = lambda: None) -> list[Observed]:
+        """Accept one document, converge, and return what is in force now. A repeated document is not answered.
+        `accepted` is called before the first write, which a slow disk may delay."""
         document = event.data
         before = self.held.get(document.writer)
         if before is not None and self._repeats(event, before):
@@ -110,7 +113,10 @@ class ConvergeToIntents:
             return []
         received_at = self.clock.now()
         self.held[document.writer] = Held(event, _desired_state(document, self.clock.monotonic()))
+        accepted()
         pods = self.driver.pods()
+        if (kubelet := self.driver.kubelet()) is not None:  # what is written now is from before any later resize
+            self._resizes.update(kubelet, self._ticks)
         outcome = self._converge(pods)
         answers = self._answer_foreign(outcome)
         changed = _changed(before.event.data if before is not None else None, document)
@@ -234,8 +240,9 @@ class ConvergeToIntents:
         the machine does not show it."""
         if all(document.policy is Policy.BY_REQUEST for document in self._documents()):
             return None
+        pods = self.driver.pods()
         shares: dict[Tier, int] = {}
-        for tier in Tier:
+        for tier in set(Tier) - tiers_with(pods, self._ending(pods)):  # those weigh more only for a grace period
             try:
                 shares[tier] = int(self._apply.values(CPU_WEIGHT, tier)[0] or 0)
             except NotFound:
@@ -257,9 +264,15 @@ class ConvergeToIntents:
             self._protected,
             self.capacity_bytes,
             self.memory_limit_bytes,
+            self._ending(pods),
             self.driver.kubelet(),
         )
         return self._apply.apply(documents, pods, machine, sample)
+
+    def _ending(self, pods: Sequence[Pod]) -> frozenset[str]:
+        """The pods in their grace period, by whomever they were evicted."""
+        terminating = (pod.uid for pod in pods if pod.status is not None and pod.status.terminating)
+        return frozenset((*self.evicted(), *terminating))
 
     def _knob_of(self, uid: str) -> Knob | None:
         try:

@@ -1,8 +1,10 @@
 """Evicts pods: SIGTERM, grace period, SIGKILL; once per id, with exactly one completion per id whatever happens.
 
 The ledger is written before the first signal and before the completion is published, so a restarted agent finishes
-what it began and never begins again. The completion's event id follows from the eviction id: published twice, stored
-once. While the ledger cannot be written, no eviction begins; those under way end and are published.
+what it began and never begins again. Before the signal it is not synced: pods do not outlive their kernel, and a slow
+disk would take the seconds in which a machine runs out of memory. The completion's event id follows from the eviction
+id: published twice, stored once. While the ledger cannot be written, no eviction begins; those under way end and are
+published.
 """
 
 from __future__ import annotations
@@ -55,12 +57,14 @@ class EvictPods:
         self._begun_at = sorted(record.started_at for record in self._records.values() if record.outcome in SIGNALLED)
         for record in self._records.values():
             if record.outcome is None:
-                self.spawn(self._run(record))
+                self._begin(record)
             elif not record.published:
                 self.announce(_completion(self.node, record))
 
-    def consider(self, requests: Sequence[EvictionRequest], lease_alive: Mapping[str, bool]) -> None:
-        """Begin evictions that may begin; complete at once those that never will. `lease_alive` is by writer."""
+    def consider(self, requests: Sequence[EvictionRequest], lease_alive: Mapping[str, bool]) -> bool:
+        """Begin evictions that may begin; complete at once those that never will. `lease_alive` is by writer. Returns
+        whether any began."""
+        before = len(self.ending())
         for request in requests if self.begins else ():
             if request.id in self._records or self._is_ending(request.pod_uid):
                 continue
@@ -72,6 +76,7 @@ class EvictPods:
             lives = pod is not None or self.driver.alive(request.pod_uid)  # it may have failed and be listed still
             verdict = judge(request, lease_alive=alive, pod_lives=lives, protected=protected, now=now)
             self._follow(verdict, request, now, protected or "")
+        return len(self.ending()) > before
 
     def _is_ending(self, pod_uid: str) -> bool:
         """Whether the pod is being evicted, for any writer. Another writer is answered when that has ended."""
@@ -126,9 +131,10 @@ class EvictPods:
         )
         match verdict:
             case Verdict.START:
-                if not self._store(record):
+                if not self._store(record, sync=False):
                     del self._records[request.id]  # the next sample considers it again
                     return
+                self._begin(record)
                 self._begun_at = [*self.begun_lately(), now]
                 _log.info(
                     "eviction begins",
@@ -138,7 +144,6 @@ class EvictPods:
                     writer=request.writer,
                     reason=request.reason,
                 )
-                self.spawn(self._run(record))
             case Verdict.EXPIRED:
                 self._settle(record, EvictionOutcome.EXPIRED, "the deadline had passed before it could begin")
             case Verdict.ALREADY_GONE:
@@ -151,6 +156,11 @@ class EvictPods:
         with self._step(record) as step:
             self._complete(record, outcome, detail, step)
 
+    def _begin(self, record: EvictionRecord) -> None:
+        """Send SIGTERM at once, not with the next turn of the loop, and follow the pod to its end."""
+        self.driver.terminate(record.pod_uid, signal.SIGTERM)
+        self.spawn(self._run(record))
+
     async def _run(self, record: EvictionRecord) -> None:
         with self._step(record) as step:
             outcome, detail = await self._end(record)
@@ -160,7 +170,6 @@ class EvictPods:
 
     async def _end(self, record: EvictionRecord) -> tuple[EvictionOutcome, str]:
         spent = max(0.0, (self.clock.now() - record.started_at).total_seconds())  # the clock may have been set back
-        self.driver.terminate(record.pod_uid, signal.SIGTERM)
         if await self._gone(record.pod_uid, max(0.0, record.grace_seconds - spent)):
             return EvictionOutcome.TERMINATED, "ended within its grace"
         self.driver.terminate(record.pod_uid, signal.SIGKILL)
@@ -197,14 +206,14 @@ class EvictPods:
         self._store(done)
         self.announce(_completion(self.node, done))
 
-    def _store(self, record: EvictionRecord) -> bool:
-        """Add or replace a record; whether it is on disk."""
+    def _store(self, record: EvictionRecord, *, sync: bool = True) -> bool:
+        """Add or replace a record; whether it is written."""
         self._records[record.id] = record
-        return self._save()
+        return self._save(sync=sync)
 
-    def _save(self) -> bool:
+    def _save(self, *, sync: bool = True) -> bool:
         try:
-            self.ledger.save(self._records)
+            self.ledger.save(self._records, sync=sync)
         except Unavailable as error:
             if not self._unsaved:
                 _log.error("ledger not written", node=self.node, error=error.message)

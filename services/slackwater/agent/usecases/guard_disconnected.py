@@ -6,7 +6,7 @@ when the bus is back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -32,6 +32,7 @@ from slackwater.waterline.decision_inputs import DecisionContext
 from slackwater.waterline.decision_record import record_of
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS
 from slackwater.waterline.execution.plan import Underway
+from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.node_guard import (
     GuardResult,
     GuardState,
@@ -65,6 +66,8 @@ class DisconnectedGuard:
     options: Options
     metrics: Metrics
     state: GuardState
+    evict: Callable[[Sequence[EvictionRequest]], object]
+    """Begins evictions; called before any other step, which may wait for a slow disk."""
     decisions: LimitDecisions = field(default_factory=LimitDecisions)
     evictions: list[EvictionRequest] = field(default_factory=list)
 
@@ -77,19 +80,32 @@ class DisconnectedGuard:
         """Decide on one sample and carry it out; returns the decisions to publish. `leaving` are the uids of pods that
         are being evicted."""
         now = self.clock.now()
-        limits, memory_limits = self.converge.limits(pods), self.converge.memory_limits(pods)
-        weights = self.converge.weights_in_force()
-        view = self.machine.view(instant, now, pods, limits, self.state, leaving, memory_limits, weights)
-        made = guard(view, self.state, self.policies, now, self.options, self.metrics)
+        view, made = self._plan(instant, pods, leaving, now)
         source = DecisionContext(
             view.node, view.capacity_milli or 0, self.state, _book(self.policies), self.options, now, view,
             self.held.event.id, WRITER,
         )  # fmt: skip
         recorded = [(one, record_of(new_id(), one, made.cycle, source)) for one in made.cycle.recorded]
         self._note(made, recorded)
+        self.evict(self.evictions)
         if made.cycle.plan.steps or made.forgotten:
             self._carry_out(pods)
         return [record for _, record in recorded]
+
+    def would_evict(self, instant: Instant, pods: Sequence[Pod], leaving: Collection[str] = ()) -> bool:
+        """Whether `tick` would evict now. Nothing is carried out; the rules count the sample."""
+        _, made = self._plan(instant, pods, leaving, self.clock.now())
+        cycle = replace(self.state.cycle, analyzer=made.state.cycle.analyzer)
+        self.state = replace(self.state, cycle=cycle)
+        return any(plan.carried_out and plan.kind is ActionKind.EVICT for plan in made.cycle.recorded)
+
+    def _plan(
+        self, instant: Instant, pods: Sequence[Pod], leaving: Collection[str], now: datetime
+    ) -> tuple[NodeReadings, GuardResult]:
+        limits, memory_limits = self.converge.limits(pods), self.converge.memory_limits(pods)
+        weights = self.converge.weights_in_force()
+        view = self.machine.view(instant, now, pods, limits, self.state, leaving, memory_limits, weights)
+        return view, guard(view, self.state, self.policies, now, self.options, self.metrics)
 
     def ended(self, completion: EvictionCompleted) -> None:
         """An eviction has ended; one that failed is planned again."""
@@ -172,12 +188,13 @@ def begin(
     converge: ConvergeToIntents,
     clock: Clock,
     pods: Sequence[Pod],
+    evict: Callable[[Sequence[EvictionRequest]], object],
     leaving: Mapping[str, datetime] = NO_PODS,
     begun_at: Iterable[datetime] = (),
     *,
     evicts: bool = True,
 ) -> DisconnectedGuard:
-    """Start from the limits in force when the lease ran out. `leaving` are pods that are being evicted, with the end of
+    """Start from the limits in force. `leaving` are pods that are being evicted, with the end of
     their grace period; `begun_at` are the starts of this node's evictions in the last hour. Unless `evicts`, evictions
     are only previewed, as where the pool's autonomy ends with throttling: what this agent decides reaches nothing that
     would carry them out. Raises ValueError for rules that this version cannot read."""
@@ -190,9 +207,7 @@ def begin(
         held.desired, pods, converge.limits(pods).known, clock.now(), going, begun_at, converge.memory_limits(pods)
     )
     decisions = LimitDecisions.of(held.desired)
-    guarding = DisconnectedGuard(held, machine, converge, clock, policies, options, all_metrics(), state, decisions)
-    converge.own = guarding.desired()
-    return guarding
+    return DisconnectedGuard(held, machine, converge, clock, policies, options, all_metrics(), state, evict, decisions)
 
 
 def _book(policies: Policies) -> Rulebook:

@@ -1,4 +1,6 @@
-"""Handles documents and lease renewals: converge, store for a restart, answer, begin evictions and starts."""
+"""Handles documents and lease renewals: begin evictions, converge, answer, store for a restart, begin starts.
+
+Evictions come first: everything after them may wait for a slow disk, and the machine may be short of memory."""
 
 from __future__ import annotations
 
@@ -49,12 +51,11 @@ class HandleIntents:
         with span("agent converge", event.traceparent, attributes, kind="consumer") as step:
             if step.real is not None:
                 event = event.model_copy(update={"traceparent": step.traceparent})
-            self.publisher.observed(self.converge.receive(event))
+            self.publisher.observed(self.converge.receive(event, self.consider_evictions))
             self._store(event)
             self.evict.prune(document.writer, {item.id for item in document.evictions})
             if self.start is not None:
                 self.start.prune(document.writer, {item.id for item in document.starts})
-            self.consider_evictions()
             self.consider_starts()
 
     async def renew(self, event: Event[LeaseRenewed]) -> None:
@@ -65,16 +66,16 @@ class HandleIntents:
         if self.stored.is_read(renewal.read_up_to, renewal.heard_within_seconds, now):
             self.converge.renew(renewal.writer, renewal.epoch)
 
-    def consider_evictions(self) -> None:
-        """Begin the evictions of all documents, and in disconnected mode those decided here."""
+    def consider_evictions(self) -> bool:
+        """Begin the evictions of all documents, and in disconnected mode those decided here. Returns whether any
+        began."""
         now, held = self.clock.monotonic(), self.converge.held
         requests = [request for document in held.values() for request in eviction_requests(document.event)]
         alive = {writer: document.desired.alive(now) for writer, document in held.items()}
         if self.disconnected.guard is not None:
             requests += self.disconnected.evictions()
             alive[OWN_WRITER] = True
-        if requests:
-            self.evict.consider(requests, alive)
+        return bool(requests) and self.evict.consider(requests, alive)
 
     def consider_starts(self) -> None:
         """Begin the starts of all documents."""

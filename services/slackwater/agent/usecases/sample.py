@@ -24,6 +24,8 @@ class Tick:
     observed: tuple[Observed, ...]
     instant: Instant
     pods: Sequence[Pod]
+    crossed: frozenset[waterlines.Waterline] = frozenset()
+    """The local waterlines that are exceeded."""
     host_apps: frozenset[str] = frozenset()
     """Names of the host applications that were there."""
 
@@ -43,7 +45,8 @@ class SampleMachine:
     last_sample: float | None = None
     _last_report: float | None = None
     _last_window: ObservedWindow | None = None
-    _was_above: bool = False
+    _crossed: frozenset[waterlines.Waterline] = frozenset()
+    """The waterlines that were exceeded at the last sample."""
 
     def tick(self) -> Tick:
         """Never waits and never needs the bus."""
@@ -54,11 +57,10 @@ class SampleMachine:
         observed = tuple(self.converge.tick(pods))
         if self._last_report is None:
             self._last_report = sample.monotonic
-        is_above = self._is_above(self.converge.waterlines(), instant)
-        self._was_above = is_above
+        self._crossed = self._above(self.converge.waterlines(), instant)
         hurry = not self.behind()  # while the bus is away, early reports would only push older ones out of the buffer
         trigger = waterlines.due(
-            is_above=is_above and hurry,
+            is_above=bool(self._crossed) and hurry,
             throttled=self.converge.throttling() and hurry,
             since_last_seconds=sample.monotonic - self._last_report,
             interval_seconds=self.report_seconds,
@@ -66,18 +68,19 @@ class SampleMachine:
         report = self.report(trigger) if trigger is not None else None
         if report is not None:
             self._last_report = sample.monotonic
-        return Tick(report, observed, instant, pods, frozenset([app.name for app in sample.host_apps]))
+        return Tick(report, observed, instant, pods, self._crossed, frozenset([app.name for app in sample.host_apps]))
 
     def is_due_early(self) -> bool:
         """Whether the machine has crossed a waterline since the last sample, so that a sample now reports it sooner. An
-        agent that already holds limits waits for whole samples, which vary less."""
-        lines = self.converge.waterlines()
-        if not lines or self._was_above or self.converge.throttling():
-            return False
-        glance = self.driver.glance()
-        return glance is not None and self._is_above(lines, self.observation.since(glance))
+        agent that is above a waterline or holds limits waits for whole samples of CPU, which vary less. Memory does not
+        wait."""
+        lines = [line for line in self.converge.waterlines() if line not in self._crossed]
+        if self._crossed or self.converge.throttling():
+            lines = [line for line in lines if line.metric in waterlines.MEMORY]
+        glance = self.driver.glance() if lines else None
+        return glance is not None and bool(self._above(lines, self.observation.since(glance)))
 
-    def _is_above(self, lines: Sequence[waterlines.Waterline], instant: Instant) -> bool:
+    def _above(self, lines: Sequence[waterlines.Waterline], instant: Instant) -> frozenset[waterlines.Waterline]:
         return waterlines.above(lines, instant, self.converge.capacity_milli, self.converge.capacity_bytes)
 
     def report(self, trigger: Trigger) -> UsageReported | None:

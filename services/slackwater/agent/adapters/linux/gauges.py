@@ -96,7 +96,8 @@ class Gauges:
         )
 
     def glance(self, stamp: RawSample, pods: tuple[Pod, ...] = ()) -> RawSample:
-        """The node's CPU and the pressure of prod alone. `pods` are read where prod has no cgroup of its own."""
+        """The node's CPU and memory and the pressure of prod alone. `pods` are read where prod has no cgroup of its
+        own."""
         psi = self._prod_psi()
         if self.layout.group(Tier.PROD) is None:
             read = {pod.uid: self._psi(self._pod_files(pod).pressures) for pod in pods if pod.tier is Tier.PROD}
@@ -104,6 +105,7 @@ class Gauges:
         return replace(
             stamp,
             node_cpu_busy_ns=meters.busy_ns(self._files.read(f"{self.proc}/stat")),
+            node_memory_bytes=self._node_memory()[0],
             tier_psi={Tier.PROD: psi},
         )
 

@@ -29,6 +29,8 @@ class MachineView:
     capacity_bytes: int = 0
     memory_limit_bytes: int | None = None
     """What all pods together may use, if the operator bounds it."""
+    ending: frozenset[str] = frozenset()
+    """The uids of pods that have been sent SIGTERM and are in their grace period."""
     kubelet: KubeletView | None = None
     """Where the cgroups are a kubelet's. Then tiers have none, and only what its pods borrow is the agent's to say."""
 

@@ -3,6 +3,8 @@
 A pod of Kubernetes that has borrowed CPU is also limited to what it has borrowed. On cgroup v1 no group may have a
 lower limit than a child of it, so the containers that the kubelet has limited are throttled with their pod, before it.
 
+A pod in its grace period writes a checkpoint, so no limit holds it below its part of ENDING_SHARE.
+
 A writer whose lease has run out is not obeyed and not forgotten at once: its limits rise with every full second by a
 quarter of the node, until they no longer bind.
 """
@@ -10,7 +12,7 @@ quarter of the node, until they no longer bind.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,6 +23,10 @@ from slackwater.model.pods import Pod
 
 RESTORE_STEP = 0.25
 """Share of the node's CPU by which the limits of a lapsed lease rise per second."""
+ENDING_SHARE = 0.2
+"""Share of the node's CPU that all pods in their grace period may use together, whatever limits are requested. A pod
+that is held to a few milli-cores cannot write its checkpoint within its grace and is killed without it; more than a
+fifth would be felt by prod, for which the pods are evicted."""
 MIN_QUOTA_US = 1000
 """The kernel refuses a smaller CFS quota (kernel/sched/core.c: min_cfs_quota_period is 1 ms)."""
 PERIOD_FILE = "cpu.cfs_period_us"
@@ -96,15 +102,23 @@ class CpuLimit:
             return {}
         living = {pod.uid for pod in pods} - machine.protected
         values: dict[Target, Value] = {}
-        for uid, limit in merged.items():
+        limits = _with_grace(merged, living & machine.ending, machine.capacity_milli)
+        for uid, limit in limits.items():
             if uid in living:
                 if kubelet is not None and kubelet.is_v1:
                     values.update({ContainerOf(uid, name): limit for name in kubelet.limited.get(uid, ())})
                 values[uid] = limit
         for uid, share in kubelet.shares.items() if kubelet is not None else ():
             if share.cpu_milli is not None and uid in living:
-                values[uid] = min(share.cpu_milli, merged.get(uid, share.cpu_milli))
+                values[uid] = min(share.cpu_milli, limits.get(uid, share.cpu_milli))
         return values
+
+
+def _with_grace(limits: Mapping[str, int], ending: Collection[str], capacity_milli: int) -> Mapping[str, int]:
+    """The limits, none of a pod in its grace period below that pod's part of ENDING_SHARE."""
+    limited = [uid for uid in limits if uid in ending]
+    least = math.floor(ENDING_SHARE * capacity_milli / max(1, len(limited)))
+    return {**limits, **{uid: max(limits[uid], least) for uid in limited}}
 
 
 def eased(limit_milli: int, lapsed_seconds: float, capacity_milli: int) -> int:

@@ -116,7 +116,7 @@ class CpuWeight:
             return _shares_of_borrowers(machine.kubelet, {pod.uid for pod in pods} - machine.protected)
         if merged is None:
             return {}
-        weights = weigh(pods, merged)
+        weights = weigh(pods, merged, machine.ending)
         shares: list[tuple[Target, Value]] = [*weights.pods.items(), *weights.tiers.items()]
         return dict(shares)
 
