@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import platform
+import shlex
 import shutil
 import sys
 import time
@@ -202,15 +203,17 @@ class Direction:
         folder, node = self.stage.workloads.state_dir, self.stage.api.node
         if self.run.driver != "linux":
             node = "sim-01"
-        program = "slackwater" if shutil.which("slackwater") else os.path.relpath(
-            Path(sys.executable).with_name("slackwater")
-        )  # fmt: skip
-        setting = "" if client_state_dir() == folder else f"{VARIABLE}={folder} "  # an operator's instance runs too
-        decision = ""
+        own = Path(sys.executable).with_name("slackwater")
+        is_on_path = Path(shutil.which("slackwater") or "/").resolve() == own.resolve()
+        program = "slackwater" if is_on_path else shlex.quote(os.path.relpath(own))
+        if client_state_dir() != folder:  # an operator's instance runs too
+            program = f"{VARIABLE}={shlex.quote(str(folder))} {program}"
+        last = "get offers"
         with suppress(Unavailable):  # too busy to answer
-            decision = await self.stage.api.decision_to_explain()
-        subjects = (f"why node/{node} batch-cpu", "get decisions", f"why decision/{decision}" if decision else "top")
-        return tuple(f"{setting}{program} {subject}" for subject in subjects)
+            for kind in ("offer", "throttle", "evict"):
+                for decision in (await self.stage.api.decisions(kind))[:1]:
+                    last = f"why decision/{decision['id']}"
+        return tuple(f"{program} {subject}" for subject in (f"why node/{node} batch-cpu", "get decisions", last))
 
 
 def outcome(entry: SceneSummary) -> str:
