@@ -55,6 +55,8 @@ REACHES: Mapping[str, Collection[str]] = {
     },
     "demo": {
         "slackwater.agent.adapters.linux.hierarchy",  # a witness of its own of what the kernel holds
+        "slackwater.agent.adapters.linux.processes",  # of those cgroups: members, and their end
+        "slackwater.agent.adapters.linux.registry",  # which pods they are
         "slackwater.agent.adapters.simulated",  # when the demand of its machines rises
     },
 }

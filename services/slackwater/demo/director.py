@@ -11,6 +11,7 @@ import asyncio
 import json
 import os
 import platform
+import shlex
 import shutil
 import sys
 import time
@@ -39,7 +40,9 @@ from slackwater.model.errors import Unavailable
 from slackwater.model.plurals import counted
 from slackwater.runtime.state import DEMO_PICTURES, RUN_SUMMARY, VARIABLE, Endpoint, client_state_dir, write_atomically
 
-_END_SECONDS, _END_STEP_SECONDS, _OVERTIME_SECONDS = 10.0, 0.2, 60.0
+_END_SECONDS, _END_STEP_SECONDS = 10.0, 0.2
+_OVERTIME_SECONDS, _LATE_SECONDS = 60.0, 3.0
+"""How much later than said a run may end: until it has shown a scene, and afterwards."""
 _PIPE_WIDTH = 120
 _NO_CGROUPS = "it needs writable cgroups: run as root, or delegate a cgroup tree"
 
@@ -137,13 +140,17 @@ class Direction:
         """Announce and run the scenes."""
         seconds, driver = self.run.seconds, self.run.driver
         planned = schedule.plan([scene for scene in self.scenes if scene.driver == driver], seconds)
+        others = [PlannedScene(scene, 0, _NO_CGROUPS) for scene in self.scenes if scene.driver != driver]
         self._announce(planned)
-        others = [scene for scene in self.scenes if scene.driver != driver]
-        self._write(scenes={scene.name: SceneSummary(plan=scene.plan, left_out=_NO_CGROUPS) for scene in others})
+        shown = [entry for entry in planned if entry.rounds]
+        self._write(scenes={
+            entry.scene.name: SceneSummary(plan=entry.scene.plan, left_out=entry.left_out)
+            for entry in (*others, *planned)
+        })  # fmt: skip
         deadline = None if seconds is None else self.began + seconds - schedule.STOP_SECONDS
         try:
-            for number, scene in enumerate(planned, 1):
-                await self._scene(scene, f"{number}/{len(planned)}", deadline)
+            for number, scene in enumerate(shown, 1):
+                await self._scene(scene, f"{number}/{len(shown)}", deadline, shown[number:])
             stays_up = seconds is None and self.run.scene == catalog.ALL
             self._write(is_over=True, stays_up=stays_up, commands=await self._commands())
             if stays_up:
@@ -161,7 +168,7 @@ class Direction:
         await asyncio.Event().wait()
 
     def _announce(self, planned: Sequence[PlannedScene]) -> None:
-        """Say what will happen, with the seconds of each scene, and what there is no time for."""
+        """Say what will happen, with the seconds of each scene."""
         write_line = self.stage.narrator.write_line
         shown = [scene for scene in planned if not scene.left_out]
         total = sum(scene.seconds for scene in shown)
@@ -170,11 +177,14 @@ class Direction:
         for scene in shown:
             write_line(f"{scene.scene.name}, {scene.seconds:.0f} s: {scene.scene.plan}")
 
-    async def _scene(self, planned: PlannedScene, place: str, deadline: float | None) -> None:
+    async def _scene(
+        self, planned: PlannedScene, place: str, deadline: float | None, later: Sequence[PlannedScene]
+    ) -> None:
         """Run a scene, keep its report and picture, and write the summary so far."""
         scene = planned.scene
-        overtime = 0.0 if any(entry.is_shown for entry in self.run.scenes.values()) else _OVERTIME_SECONDS
-        entry, turns = await SceneRun(self.stage, scene, deadline, overtime).perform(planned)
+        has_shown = any(entry.is_shown for entry in self.run.scenes.values())
+        overtime = _LATE_SECONDS if has_shown else _OVERTIME_SECONDS
+        entry, turns = await SceneRun(self.stage, planned, deadline, overtime, later).perform()
         if entry.is_shown:
             file = self.stage.workloads.state_dir / DEMO_PICTURES / f"{scene.name}.svg"
             write_atomically(file, picture(scene, turns))
@@ -193,15 +203,17 @@ class Direction:
         folder, node = self.stage.workloads.state_dir, self.stage.api.node
         if self.run.driver != "linux":
             node = "sim-01"
-        program = "slackwater" if shutil.which("slackwater") else os.path.relpath(
-            Path(sys.executable).with_name("slackwater")
-        )  # fmt: skip
-        setting = "" if client_state_dir() == folder else f"{VARIABLE}={folder} "  # an operator's instance runs too
-        decision = ""
+        own = Path(sys.executable).with_name("slackwater")
+        is_on_path = Path(shutil.which("slackwater") or "/").resolve() == own.resolve()
+        program = "slackwater" if is_on_path else shlex.quote(os.path.relpath(own))
+        if client_state_dir() != folder:  # an operator's instance runs too
+            program = f"{VARIABLE}={shlex.quote(str(folder))} {program}"
+        last = "get offers"
         with suppress(Unavailable):  # too busy to answer
-            decision = await self.stage.api.decision_to_explain()
-        subjects = (f"why node/{node} batch-cpu", "get decisions", f"why decision/{decision}" if decision else "top")
-        return tuple(f"{setting}{program} {subject}" for subject in subjects)
+            for kind in ("offer", "throttle", "evict"):
+                for decision in (await self.stage.api.decisions(kind))[:1]:
+                    last = f"why decision/{decision['id']}"
+        return tuple(f"{program} {subject}" for subject in (f"why node/{node} batch-cpu", "get decisions", last))
 
 
 def outcome(entry: SceneSummary) -> str:

@@ -17,11 +17,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Turn(Generic[R]):
-    """One turn that was taken: its variant, its record, and what other processes took meanwhile."""
+    """One turn that was taken: its variant, its record, what other processes took meanwhile, and its length."""
 
     variant: str
     record: R
     other: OtherWork
+    seconds: float = 0.0
 
 
 def report(scene: DemoScene[Any], turns: Sequence[Turn[Any]], cpus: int) -> SceneSummary:
@@ -36,6 +37,7 @@ def report(scene: DemoScene[Any], turns: Sequence[Turn[Any]], cpus: int) -> Scen
                 variant=turn.variant,
                 values={column.key: column.value(turn.record) for column in scene.columns},
                 other=turn.other,
+                seconds=turn.seconds,
             )
             for turn in turns
         ),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ from slackwater.demo.api import NODEQOS
 from slackwater.demo.machine.other_work import measured
 from slackwater.demo.report import Turn, report
 from slackwater.demo.scene import DemoScene, Document, SceneVariant
-from slackwater.demo.schedule import PlannedScene, rounds_in
+from slackwater.demo.schedule import PlannedScene
 from slackwater.demo.stage import Stage
 from slackwater.demo.summary import SceneSummary
 from slackwater.demo.verdict import BrokenPromise
@@ -27,29 +27,34 @@ from slackwater.model.plurals import counted
 
 @dataclass(slots=True)
 class SceneRun:
-    """Runs one scene. `deadline` (monotonic seconds) is the end of the run; None is no limit. With overtime, a scene
-    that has begun may end so much later: a run shows one scene, however busy the machine is."""
+    """Runs one scene. `deadline` (monotonic seconds) is the end of the run; None is no limit. With overtime, it may end
+    so much later: a run shows one scene, however busy the machine is. `later` are the scenes that follow."""
 
     stage: Stage
-    scene: DemoScene[Any]
+    planned: PlannedScene
     deadline: float | None = None
     overtime_seconds: float = 0.0
+    later: Sequence[PlannedScene] = ()
     turns: list[Turn[Any]] = field(default_factory=list)
     is_broken: bool = False
     """A promise was broken outside of the turns."""
 
-    async def perform(self, planned: PlannedScene) -> tuple[SceneSummary, list[Turn[Any]]]:
+    @property
+    def scene(self) -> DemoScene[Any]:
+        return self.planned.scene
+
+    async def perform(self) -> tuple[SceneSummary, list[Turn[Any]]]:
         """Run the scene as far as the time allows; returns its summary and turns."""
         began = time.monotonic()
         entry = SceneSummary(plan=self.scene.plan)
-        rounds = planned.rounds if self.deadline is None else rounds_in(self.scene, planned.rounds, self._left())
-        why = planned.left_out or self.scene.why_not(self.stage)
-        if not why and not rounds:
-            why = f"the run is late: it needs {self.scene.seconds(1):.0f} s, {max(0.0, self._left()):.0f} s are left"
+        needed, left = self.scene.seconds(1), self._left()
+        why = self.scene.why_not(self.stage)
+        if not why and left is not None and left + self.overtime_seconds < needed:
+            why = f"the run is late: it needs {needed:.0f} s, {max(0.0, left):.0f} s are left"
         if why:
             return entry.model_copy(update={"left_out": why}), []
         with measured() as other:
-            left_out, failure = await self._rounds(rounds)
+            left_out, failure = await self._rounds()
         if failure and not self.is_broken and (why := other.found.disturbance(self.stage.cpus)):
             left_out, failure = f"{failure}, while {why}", ""
         entry = report(self.scene, self.turns, self.stage.cpus)
@@ -58,23 +63,26 @@ class SceneRun:
             update["failures"] = (*entry.failures, f"{self.scene.name}: {failure}")
         return entry.model_copy(update=update), self.turns
 
-    def _left(self) -> float:
-        return (self.deadline or time.monotonic()) - time.monotonic()
+    def _left(self) -> float | None:
+        return None if self.deadline is None else self.deadline - time.monotonic()
 
-    async def _rounds(self, rounds: int) -> tuple[str, str]:
+    async def _rounds(self) -> tuple[str, str]:
         """Take the turns; returns why the scene is not shown, and what failed, each empty if nothing did."""
-        limit = asyncio.timeout(None if self.deadline is None else self._left() + self.overtime_seconds)
+        left = self._left()
+        limit = asyncio.timeout(None if left is None else left + self.overtime_seconds)
         try:
             async with limit, self._policies() as present, self.scene.opened(self.stage) as run_turn:
-                for number in range(rounds):
-                    if number and self.deadline is not None and self._left() < self.scene.round_seconds:
-                        break
+                number = 0
+                while not number or self.planned.goes_on(number, self._left(), self.later):
                     for variant in self.scene.order(number):
+                        began = time.monotonic()
                         await self._apply(variant, present)
                         self.stage.narrator.doing(f"{self.scene.name}, {variant.title}")
                         with measured() as other:
                             record = await run_turn(variant.name)
-                        self.turns.append(Turn(variant.name, record, other.found))
+                        seconds = round(time.monotonic() - began, 1)
+                        self.turns.append(Turn(variant.name, record, other.found, seconds))
+                    number += 1
         except TimeoutError:
             if not limit.expired():
                 raise

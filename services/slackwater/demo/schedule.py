@@ -8,10 +8,10 @@ from typing import Any
 
 from slackwater.demo.scene import DemoScene
 
-STOP_SECONDS = 5.0
+STOP_SECONDS = 4.0
 """What restoring every file, stopping the servers and printing the table takes of the seconds of a run."""
 MOST_ROUNDS = 9
-"""Of a scene that runs alone: more would tell little more."""
+"""Of a scene in a run of limited time: more would tell little more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,15 @@ class PlannedScene:
     @property
     def seconds(self) -> float:
         return self.scene.seconds(self.rounds) if self.rounds else 0.0
+
+    def goes_on(self, taken: int, left: float | None, later: Sequence[PlannedScene]) -> bool:
+        """Returns whether a further round begins after those that were taken, with so many seconds left (None: no
+        limit). A planned round leaves time to show each later scene; a round more than planned, for all their rounds.
+        """
+        if left is None:
+            return taken < self.rounds
+        kept = sum(scene.scene.seconds(1 if taken < self.rounds else scene.rounds) for scene in later if scene.rounds)
+        return taken < MOST_ROUNDS and left - kept >= self.scene.round_seconds
 
 
 def plan(scenes: Sequence[DemoScene[Any]], seconds: int | None) -> list[PlannedScene]:
@@ -40,9 +49,7 @@ def plan(scenes: Sequence[DemoScene[Any]], seconds: int | None) -> list[PlannedS
     for scene in scenes:
         if scene.seconds(1) <= left:
             rounds[scene.name], left = 1, left - scene.seconds(1)
-    shown = [scene for scene in scenes if rounds[scene.name]]
-    most = MOST_ROUNDS if len(scenes) == 1 else 0
-    while more := [s for s in shown if rounds[s.name] < max(most, s.rounds) and s.round_seconds <= left]:
+    while more := [s for s in scenes if 0 < rounds[s.name] < MOST_ROUNDS and s.round_seconds <= left]:
         scene = min(more, key=lambda candidate: rounds[candidate.name])
         rounds[scene.name], left = rounds[scene.name] + 1, left - scene.round_seconds
     return [
@@ -51,8 +58,3 @@ def plan(scenes: Sequence[DemoScene[Any]], seconds: int | None) -> list[PlannedS
         else PlannedScene(scene, 0, f"it needs {scene.seconds(1):.0f} s, and SECONDS={seconds} has no time for it")
         for scene in scenes
     ]
-
-
-def rounds_in(scene: DemoScene[Any], rounds: int, left: float) -> int:
-    """Returns how many of the planned rounds the time that is really left allows."""
-    return next((count for count in range(rounds, 0, -1) if scene.seconds(count) <= left), 0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
+import shutil
 import time
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from slackwater.demo.api import Api
 from slackwater.demo.machine.kernel import Kernel
@@ -50,6 +51,18 @@ class Stage:
             await asyncio.gather(*(self.workloads.stop(process) for process in started))
 
 
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Work that runs during the block and is cancelled after it."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
 async def holds_within(condition: Condition, seconds: float) -> bool:
     """Asks ten times a second; returns whether the condition held within these seconds."""
     deadline = time.monotonic() + seconds
@@ -76,8 +89,7 @@ def available_mib() -> int:
 
 def free_mib(folder: Path) -> int:
     """Returns the space of the folder's disk."""
-    disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize >> 20
+    return shutil.disk_usage(folder).free >> 20
 
 
 def lacking(wanted: Sequence[tuple[str, int, int]]) -> str:

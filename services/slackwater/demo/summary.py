@@ -20,11 +20,12 @@ class _Part(BaseModel):
 
 
 class TurnSummary(_Part):
-    """One turn: its figures by key of their column, and what other processes took meanwhile."""
+    """One turn: its figures by key of their column, what other processes took meanwhile, and its length."""
 
     variant: str
     values: Mapping[str, Value] = {}
     other: OtherWork = OtherWork()
+    seconds: float = 0.0
 
 
 class Comparison(_Part):

@@ -98,7 +98,7 @@ class UseWatch:
     def _poll(self) -> None:
         while not self._stop.wait(_USE_SECONDS):
             busy, stolen = machine_cpu()
-            self.used.append(CpuUse(time.monotonic(), busy, self.kernel.batch_cpu(), stolen))
+            self.used.append(CpuUse(time.monotonic(), busy, self.kernel.read().batch_cpu, stolen))
 
 
 @contextmanager

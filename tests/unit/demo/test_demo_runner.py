@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ from slackwater.demo.machine.other_work import OtherWork
 from slackwater.demo.report import Turn
 from slackwater.demo.runner import SceneRun
 from slackwater.demo.scene import DemoScene, SceneVariant
-from slackwater.demo.schedule import PlannedScene
+from slackwater.demo.schedule import MOST_ROUNDS, PlannedScene
 from slackwater.demo.summary import SceneSummary
 from slackwater.demo.verdict import BrokenPromise
 from slackwater.model.errors import Misconfigured, Unavailable
@@ -33,13 +33,15 @@ async def run(
     other: OtherWork = OtherWork(),  # noqa: B008 - frozen
     store: DocumentStore | None = None,
     deadline: float | None = None,
+    later: Sequence[PlannedScene] = (),
 ) -> tuple[SceneSummary, list[Turn[Any]]]:
     @contextmanager
     def measured() -> Any:
         yield SimpleNamespace(found=other)
 
     monkeypatch.setattr(runner, "measured", measured)
-    return await SceneRun(stage_of(store or DocumentStore()), scene, deadline).perform(PlannedScene(scene, rounds))
+    planned = PlannedScene(scene, rounds)
+    return await SceneRun(stage_of(store or DocumentStore()), planned, deadline, later=later).perform()
 
 
 async def test_variants_alternate_and_a_sequence_keeps_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,10 +99,17 @@ async def test_a_machine_that_lacks_something_leaves_the_scene_out(monkeypatch: 
 
 async def test_a_late_run_leaves_rounds_and_scenes_out(monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    _, turns = await run(monkeypatch, scene_of(iter([PLAIN, OURS] * 3)), 3, deadline=now + 5.5)
-    assert len(turns) == 4
+    later = [PlannedScene(scene_of(iter([])), 1)]
+    _, turns = await run(monkeypatch, scene_of(iter([PLAIN, OURS] * 3)), 3, deadline=now + 4.5, later=later)
+    assert len(turns) == 2
     entry, turns = await run(monkeypatch, scene_of(iter([])), 3, deadline=now + 1)
     assert (entry.left_out.startswith("the run is late"), turns) == (True, [])
+
+
+async def test_time_that_is_over_gives_further_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = scene_of(iter([PLAIN, OURS] * MOST_ROUNDS))
+    _, turns = await run(monkeypatch, scene, deadline=time.monotonic() + 60)
+    assert len(turns) == 2 * MOST_ROUNDS
 
 
 @pytest.mark.parametrize(("taken", "is_shown"), [(0, False), (1, False), (2, True)])

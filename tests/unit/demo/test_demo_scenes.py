@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.demo.machine.other_work import OtherWork
 from slackwater.demo.machine.page_cache import MIB, CacheGroup, CacheWatch
-from slackwater.demo.machine.parent import ParentGroup
+from slackwater.demo.machine.parent import limited_parent
 from slackwater.demo.machine.request_bench import MeasuredStretch
 from slackwater.demo.picture import picture
 from slackwater.demo.report import Turn, report
@@ -170,12 +170,19 @@ def test_a_watch_tells_when_limits_fell_and_what_prod_read_again(tmp_path: Path)
     assert watch.seconds_above(16) == 2
 
 
+class FilledHierarchy(Hierarchy):
+    """Fills what it makes, as the kernel does."""
+
+    def make_directory(self, directory: Path) -> None:
+        directory.mkdir()
+        for name in ("memory.max", "memory.swap.max", "cgroup.subtree_control", "cgroup.procs"):
+            (directory / name).write_text("")
+
+
 def test_programs_of_a_plain_parent_have_memory_counted_on_v2(tmp_path: Path) -> None:
-    (tmp_path / "one").mkdir()
-    for name in ("memory.max", "memory.swap.max", "cgroup.subtree_control"):
-        (tmp_path / "one" / name).write_text("")
-    unified = Hierarchy(unified=tmp_path, memory=tmp_path, pure_v2=True)
-    with ParentGroup.limited(unified, "one", 1) as parent:
+    with limited_parent(FilledHierarchy(unified=tmp_path, memory=tmp_path, pure_v2=True), 7) as parent:
+        assert (parent.directory / "memory.max").read_text() == "7"
         assert (parent.directory / "cgroup.subtree_control").read_text() == "+memory"
         for file in parent.directory.iterdir():
             file.unlink()
+    assert list(tmp_path.iterdir()) == []

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.demo.scene import DemoScene
 from slackwater.demo.scenes.catalog import ALL, SCENES, chosen
-from slackwater.demo.schedule import STOP_SECONDS, plan, rounds_in
+from slackwater.demo.schedule import MOST_ROUNDS, STOP_SECONDS, PlannedScene, plan
 
 
 @given(st.integers(1, 1000), st.booleans())
@@ -33,12 +36,15 @@ def test_a_scene_alone_repeats_its_turns_until_its_word_can_be_told() -> None:
     assert lend.rounds >= 3
 
 
-@given(st.sampled_from(SCENES), st.integers(1, 9), st.floats(-10, 300))
-def test_a_late_run_takes_as_many_rounds_as_fit(scene: object, rounds: int, left: float) -> None:
-    found = rounds_in(scene, rounds, left)  # type: ignore[arg-type]
-    assert 0 <= found <= rounds
-    assert found == 0 or scene.seconds(found) <= left  # type: ignore[attr-defined]
-    assert found == rounds or scene.seconds(found + 1) > left  # type: ignore[attr-defined]
+@given(st.sampled_from(SCENES), st.integers(1, MOST_ROUNDS), st.floats(-10, 300), st.integers(1, 3))
+def test_a_further_round_leaves_later_scenes_their_time(
+    scene: DemoScene[Any], taken: int, left: float, rounds: int
+) -> None:
+    later = [PlannedScene(SCENES[0], 2), PlannedScene(SCENES[1], 0, "no time")]
+    spare = left - scene.round_seconds
+    kept = SCENES[0].seconds(1 if taken < rounds else 2)
+    assert PlannedScene(scene, rounds).goes_on(taken, left, later) == (taken < MOST_ROUNDS and spare >= kept)
+    assert PlannedScene(scene, rounds).goes_on(taken, None, later) == (taken < rounds)
 
 
 def test_moves_run_only_by_name_and_a_simulated_fleet_has_a_scene_of_its_own() -> None:

@@ -59,6 +59,8 @@ NEVER_ANSWERED = frozenset(
         # of metrics of others' distributions, which no service loads yet
         "metric_unusable",
         "metric_twice",
+        # of the demo, which is a client
+        "broken_promise",
     }
 )
 """Codes of errors that no HTTP request can cause."""

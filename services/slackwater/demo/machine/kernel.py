@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
+from slackwater.agent.adapters.linux.processes import members
+from slackwater.agent.adapters.linux.registry import PodRegistry
 from slackwater.runtime.state import StateDir
 
 _YIELDING = 10
@@ -32,11 +33,12 @@ class Kernel:
 
     hierarchy: Hierarchy
     root: str
-    pods_folder: Path
+    registry: PodRegistry
 
     @classmethod
     def of(cls, state_dir: Path) -> Kernel:
-        return cls(find_hierarchy(), f"slackwater-{StateDir(state_dir).instance_id()}", state_dir / "agent" / "pods")
+        root = f"slackwater-{StateDir(state_dir).instance_id()}"
+        return cls(find_hierarchy(), root, PodRegistry(state_dir / "agent" / "pods"))
 
     def read(self) -> KernelReading:
         return KernelReading(time.monotonic(), self._waited("prod"), self._cpu("prod"), self._cpu("batch"))
@@ -46,12 +48,12 @@ class Kernel:
         return self.limits_of(self.batch_folders())
 
     def batch_folders(self) -> dict[str, Path]:
-        """The file with the CPU limit of each batch pod, by name."""
-        return {entry["name"]: self._cpu_folder(f"batch/{entry['uid']}") for entry in self._entries("batch")}
+        """The folder with the CPU limit of each batch pod, by name."""
+        return {name: self._folder("cpu", f"batch/{uid}") for name, uid in self._pods("batch").items()}
 
     def batch_yields(self) -> bool:
         """Returns whether the tier of batch runs in the idle class, or weighs next to nothing beside prod."""
-        batch, prod = self._cpu_folder("batch"), self._cpu_folder("prod")
+        batch, prod = self._folder("cpu", "batch"), self._folder("cpu", "prod")
         with suppress(FileNotFoundError):
             if (batch / "cpu.idle").read_text().strip() == "1":
                 return True
@@ -62,18 +64,15 @@ class Kernel:
 
     def memory_folder(self, tier: str, name: str) -> Path | None:
         """The memory cgroup of a live pod; None if it has none."""
-        memory = self.hierarchy.tree("memory")
-        uid = next((entry["uid"] for entry in self._entries(tier) if entry["name"] == name), None)
-        return None if memory is None or uid is None else memory / self.root / tier / uid
+        uid = self._pods(tier).get(name)
+        return None if uid is None else self._folder("memory", f"{tier}/{uid}")
 
     def limits_of(self, folders: Mapping[str, Path]) -> dict[str, int | None]:
         """The limits as in `batch_limits`, without discovery of pods; ended pods are omitted."""
         limits: dict[str, int | None] = {}
         for name, folder in folders.items():
-            try:
+            with suppress(OSError):  # the pod has ended
                 limits[name] = self._limit(folder)
-            except OSError:  # the pod has ended
-                continue
         return limits
 
     def remains(self) -> list[str]:
@@ -81,23 +80,16 @@ class Kernel:
         found = []
         for folder in self.hierarchy.directories(self.root):
             if folder.is_dir():
-                found.append(f"cgroup {folder}")
-                found += [f"process {pid} in {group}" for group, pid in processes_below(folder)]
+                found += [f"cgroup {folder}", *(f"process {pid} in {folder}" for pid in members(folder))]
         return found
 
-    def _entries(self, tier: str) -> list[dict[str, str]]:
-        entries = []
-        for file in sorted(self.pods_folder.glob("*.json")):
-            try:
-                entry = json.loads(file.read_text())
-            except FileNotFoundError:  # the pod ended meanwhile
-                continue
-            if entry["tier"] == tier:
-                entries.append(entry)
-        return entries
+    def _pods(self, tier: str) -> dict[str, str]:
+        """The uid of each live pod by name."""
+        pods = [entry.pod for entry in self.registry.entries().values()]
+        return {pod.name: pod.uid for pod in pods if pod.tier.value == tier}
 
-    def _cpu_folder(self, below: str) -> Path:
-        return (self.hierarchy.cpu or Path("/nonexistent")) / self.root / below
+    def _folder(self, controller: str, below: str) -> Path:
+        return (self.hierarchy.tree(controller) or Path("/nonexistent")) / self.root / below
 
     def _waited(self, tier: str) -> float | None:
         if self.hierarchy.unified is None:
@@ -108,15 +100,10 @@ class Kernel:
             return None
         return int(some.rpartition("total=")[2]) / 1e6
 
-    def batch_cpu(self) -> float:
-        """CPU seconds of all batch pods so far."""
-        return self._cpu("batch")
-
     def _cpu(self, tier: str) -> float:
+        folder = self._folder("cpuacct", tier)
         if self.hierarchy.pure_v2:
-            line = (self._cpu_folder(tier) / "cpu.stat").read_text().splitlines()[0]
-            return int(line.split()[1]) / 1e6
-        folder = (self.hierarchy.cpuacct or Path("/nonexistent")) / self.root / tier
+            return int((folder / "cpu.stat").read_text().split()[1]) / 1e6
         return int((folder / "cpuacct.usage").read_text()) / 1e9
 
     def _limit(self, folder: Path) -> int | None:
@@ -125,10 +112,3 @@ class Kernel:
         else:
             quota, period = ((folder / f"cpu.cfs_{name}_us").read_text().strip() for name in ("quota", "period"))
         return None if quota in ("max", "-1") else int(quota) * 1000 // int(period)
-
-
-def processes_below(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Every cgroup below a folder, and a process in it."""
-    for procs in folder.glob("**/cgroup.procs"):
-        with suppress(OSError):  # the pod has ended
-            yield from ((procs.parent, int(pid)) for pid in procs.read_text().split())

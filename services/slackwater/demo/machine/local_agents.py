@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.demo.machine.kernel import Kernel, processes_below
-from slackwater.demo.machine.workloads import program
+from slackwater.agent.adapters.linux.processes import members_of, send
+from slackwater.demo.machine.kernel import Kernel
+from slackwater.demo.machine.workloads import spawn
 from slackwater.demo.stage import holds_within
 from slackwater.runtime.state import VARIABLE, StateDir
 
@@ -48,42 +48,30 @@ class LocalAgent:
             "SLACKWATER_AGENT_LEAVE_ON_STOP": "true",
             "SLACKWATER_LOG_LEVEL": "warning",
         }
-        with self.log.open("wb") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                *program("die_with_parent", sys.executable, "-m", "slackwater.cli", "agent"),
-                *("--nats", nats_url, "--node", self.node, "--state-dir", str(self.state_dir)),
-                stdin=DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=os.environ | settings,
-                start_new_session=True,
-            )
+        flags = ("--nats", nats_url, "--node", self.node, "--state-dir", str(self.state_dir))
+        command = (sys.executable, "-m", "slackwater.cli", "agent", *flags)
+        self.process = await spawn(*command, log=self.log, settings=settings)
 
     def last_words(self) -> str:
         """Returns the last line of its log."""
-        with suppress(OSError):
-            lines = self.log.read_text(errors="replace").split("\n")
-            return next((line for line in reversed(lines) if line), "")
+        with suppress(OSError, IndexError):
+            return self.log.read_text(errors="replace").splitlines()[-1]
         return ""
 
     async def stop(self) -> None:
         """End its pods, and then the agent, which restores what it changed."""
+        kernel = Kernel.of(self.state_dir)
+        places = kernel.hierarchy.directories(kernel.root)
         for number in (signal.SIGTERM, signal.SIGKILL):
-            for pid in self._pids():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, number)
-            if await holds_within(lambda: not self._pids(), _POD_END_SECONDS):
+            send(places, number)
+            if await holds_within(lambda: not members_of(places), _POD_END_SECONDS):
                 break
         if self.process is not None and self.process.returncode is None:
             self.process.terminate()
-            if not await holds_within(
-                lambda: self.process is None or self.process.returncode is not None, _END_SECONDS
-            ):
+            try:
+                await asyncio.wait_for(self.process.wait(), _END_SECONDS)
+            except TimeoutError:
                 self.process.kill()
-
-    def _pids(self) -> set[int]:
-        kernel = Kernel.of(self.state_dir)
-        return {pid for folder in kernel.hierarchy.directories(kernel.root) for _, pid in processes_below(folder)}
 
 
 @asynccontextmanager

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
 import time
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import Process
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
-from slackwater.demo.machine.kernel import processes_below
-from slackwater.demo.machine.workloads import program
+from slackwater.agent.adapters.linux.processes import kill_all
+from slackwater.demo.machine.workloads import spawn
 from slackwater.model.errors import Misconfigured
 
 _REMOVE_SECONDS = 10.0
@@ -26,42 +23,6 @@ class ParentGroup:
 
     directory: Path
 
-    @classmethod
-    @contextmanager
-    def limited(cls, hierarchy: Hierarchy, name: str, limit_bytes: int) -> Iterator[ParentGroup]:
-        """Make the group, and remove it with all of its processes. Raises Misconfigured where memory of a group cannot
-        be limited.
-        """
-        tree = hierarchy.tree("memory")
-        if tree is None:
-            raise Misconfigured("no memory controller is mounted")
-        group = cls(tree / name)
-        try:
-            group._make(limit_bytes, pure_v2=hierarchy.pure_v2)
-            yield group
-        finally:
-            group.remove()
-
-    def _make(self, limit_bytes: int, *, pure_v2: bool) -> None:
-        try:
-            self.directory.mkdir(exist_ok=True)
-            self._limit(limit_bytes, pure_v2=pure_v2)
-        except OSError as error:
-            raise Misconfigured(f"memory of {self.directory} cannot be limited: {error}") from error
-
-    def _limit(self, limit_bytes: int, *, pure_v2: bool) -> None:
-        limits = {"memory.max": limit_bytes, "memory.swap.max": 0} if pure_v2 else {
-            "memory.limit_in_bytes": limit_bytes, "memory.memsw.limit_in_bytes": limit_bytes
-        }  # fmt: skip
-        for place, (name, value) in enumerate(limits.items()):
-            file = self.directory / name
-            if file.exists():
-                file.write_text(str(value))
-            elif not place:
-                raise Misconfigured(f"{file} does not exist: the controller is not enabled there")
-        if pure_v2:
-            (self.directory / "cgroup.subtree_control").write_text("+memory")
-
     def child(self, name: str) -> Path:
         """The group of a program of this name."""
         return self.directory / name
@@ -70,25 +31,40 @@ class ParentGroup:
         """Start a program in a group of its own below this one, as a plain orchestrator would: no tiers, no scores."""
         child = self.child(name)
         child.mkdir()
-        enter = f'echo 0 > "{child}/cgroup.procs" && exec "$@"'
-        return await asyncio.create_subprocess_exec(
-            *program("die_with_parent", "/bin/sh", "-c", enter, "sh", *command),
-            stdin=DEVNULL,
-            stdout=DEVNULL,
-            stderr=DEVNULL,
-            start_new_session=True,
-        )
+        return await spawn("/bin/sh", "-c", f'echo 0 > "{child}/cgroup.procs" && exec "$@"', "sh", *command)
 
-    def remove(self) -> None:
-        """Kill what is left and remove the group."""
-        deadline = time.monotonic() + _REMOVE_SECONDS
-        while self.directory.exists() and time.monotonic() < deadline:
-            for _, pid in processes_below(self.directory):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            with suppress(OSError):
-                for child in [path for path in self.directory.iterdir() if path.is_dir()]:
-                    child.rmdir()
-                self.directory.rmdir()
-                return
+
+@contextmanager
+def limited_parent(hierarchy: Hierarchy, limit_bytes: int) -> Iterator[ParentGroup]:
+    """Make a group with this limit, and remove it with all of its processes. Raises Misconfigured where memory of a
+    group cannot be limited.
+    """
+    tree = hierarchy.tree("memory")
+    if tree is None:
+        raise Misconfigured("no memory controller is mounted")
+    name = f"slackwater-plain-{time.monotonic_ns()}"
+    directory = tree / name
+    try:
+        try:
+            hierarchy.make_directory(directory)
+            _limit(directory, limit_bytes, pure_v2=hierarchy.pure_v2)
+        except OSError as error:
+            raise Misconfigured(f"memory of {directory} cannot be limited: {error}") from error
+        yield ParentGroup(directory)
+    finally:
+        kill_all((directory,))
+        deadline = time.monotonic() + _REMOVE_SECONDS  # a killed process holds its group for a moment
+        while not hierarchy.remove(name, with_children=True) and time.monotonic() < deadline:
             time.sleep(0.05)
+
+
+def _limit(directory: Path, limit_bytes: int, *, pure_v2: bool) -> None:
+    memory, swap = ("max", "swap.max") if pure_v2 else ("limit_in_bytes", "memsw.limit_in_bytes")
+    limit = directory / f"memory.{memory}"
+    if not limit.exists():
+        raise Misconfigured(f"{limit} does not exist: the controller is not enabled there")
+    limit.write_text(str(limit_bytes))
+    if (file := directory / f"memory.{swap}").exists():
+        file.write_text("0" if pure_v2 else str(limit_bytes))
+    if pure_v2:
+        (directory / "cgroup.subtree_control").write_text("+memory")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import time
 from collections.abc import AsyncIterator
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from slackwater.demo.machine.kernel import KernelReading
-from slackwater.demo.machine.workloads import PROD_WORKLOAD
+from slackwater.demo.machine.workloads import program
 from slackwater.demo.programs.load import percentile
-from slackwater.demo.stage import Stage, holds_within
+from slackwater.demo.stage import Stage, holds_within, require
 
 LEAD_SECONDS: Final = 0.4
 """From the start of a load generator to its first request: what its interpreter needs."""
@@ -22,7 +23,7 @@ PATIENCE_SECONDS: Final = 2.0
 REQUEST_SECONDS: Final = 0.0075
 """CPU time of one request, for which the service is calibrated. A stall caused by batch lasts about one time slice of
 3 ms: short requests show it clearly, long ones are delayed less in proportion."""
-_DRAINED_CPUS, _DRAIN_SECONDS = 0.15, 10.0
+_START_SECONDS, _DRAINED_CPUS, _DRAIN_SECONDS = 40.0, 0.15, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +105,12 @@ def _pressure(before: KernelReading, after: KernelReading) -> float | None:
 
 
 @asynccontextmanager
-async def running_bench(stage: Stage, request_milli: int, workload: str = PROD_WORKLOAD) -> AsyncIterator[RequestBench]:
+async def running_bench(stage: Stage, request_milli: int, workload: str = "quotes") -> AsyncIterator[RequestBench]:
     """Start the service as a prod pod with this CPU request, and stop it after the block."""
-    port, process = await stage.workloads.service(REQUEST_SECONDS, request_milli, workload)
-    try:
-        yield RequestBench(stage, port)
-    finally:
-        await stage.workloads.stop(process)
+    announced = stage.file("service.json")
+    flags = ("--request-ms", f"{REQUEST_SECONDS * 1000:g}", "--announce", str(announced))
+    command = program("service", "--workers", str(stage.cpus), *flags)
+    async with stage.programs() as started:
+        started.append(await stage.workloads.pod("prod", workload, request_milli, "256Mi", *command))
+        await require(announced.exists, _START_SECONDS, "the demo service was not ready")
+        yield RequestBench(stage, int(json.loads(announced.read_text())["port"]))

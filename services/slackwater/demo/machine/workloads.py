@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from slackwater.demo.programs.load import Sample, read_samples
-from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.model.errors import Misconfigured
+from slackwater.runtime.state import VARIABLE
 
-_START_SECONDS = 40.0
 _STOP_SECONDS = 5.0
-PROD_WORKLOAD, BATCH_WORKLOAD = "quotes", "crunch"
 
 
 def program(name: str, *arguments: str) -> tuple[str, ...]:
     """Returns the command of one of the demo's programs."""
     return (sys.executable, "-m", f"slackwater.demo.programs.{name}", *arguments)
+
+
+async def spawn(*command: str, log: Path | None = None, settings: Mapping[str, str] | None = None) -> Process:
+    """Start a command that ends with this process; what it says is no line of the run and goes to a file.
+
+    Ctrl-C does not reach it: it is stopped in order. Raises Misconfigured where it cannot be started.
+    """
+    try:
+        with (log or Path(os.devnull)).open("ab") as output:
+            return await asyncio.create_subprocess_exec(
+                *program("die_with_parent", *command),
+                stdin=DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=os.environ | (settings or {}),
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise Misconfigured(f"{command[-1]} cannot be started: {error}") from error
 
 
 @dataclass(slots=True)
@@ -38,32 +55,6 @@ class Workloads:
         folder = self.state_dir / "scenes"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-
-    async def service(
-        self, request_seconds: float, request_milli: int, workload: str = PROD_WORKLOAD
-    ) -> tuple[int, Process]:
-        """Start the prod service with this CPU request; return its port and process.
-
-        Raises Unavailable if it does not start.
-        """
-        announced = self.folder / "service.json"
-        announced.unlink(missing_ok=True)
-        flags = ("--request-ms", f"{request_seconds * 1000:g}", "--announce", str(announced))
-        command = program("service", "--workers", str(self.cpus), *flags)
-        process = await self.pod("prod", workload, request_milli, "256Mi", *command)
-        for _ in range(int(_START_SECONDS / 0.05)):
-            if announced.exists():
-                return int(json.loads(announced.read_text())["port"]), process
-            if process.returncode is not None:
-                raise Unavailable(f"the demo service exited with {process.returncode} before it was ready")
-            await asyncio.sleep(0.05)
-        raise Unavailable(f"the demo service was not ready after {_START_SECONDS:g} s")
-
-    async def batch(self) -> Process:
-        """Start the batch job: two CPU-bound processes per CPU, in one pod."""
-        command = program("batch", "--processes", str(2 * self.cpus))
-        flags = ("--cpu-period-ms", "1000")  # its variants share CPU by weights (decision 0010)
-        return await self.pod("batch", BATCH_WORKLOAD, 250 * self.cpus, "256Mi", *command, flags=flags)
 
     async def pod(
         self, tier: str, workload: str, cpu_milli: int, memory: str, *command: str, flags: Sequence[str] = ()
@@ -101,18 +92,10 @@ class Workloads:
         await asyncio.gather(*(self.stop(process) for process in self.started))
 
     async def _start(self, module: str, *arguments: str) -> Process:
-        try:
-            with (self.folder / "programs.log").open("ab") as log:  # what they say is no line of the run
-                process = await asyncio.create_subprocess_exec(
-                    *program("die_with_parent", sys.executable, "-m", module, *arguments),
-                    stdin=DEVNULL,
-                    stdout=DEVNULL,
-                    stderr=log,
-                    env=os.environ | {"SLACKWATER_STATE_DIR": str(self.state_dir)},
-                    start_new_session=True,  # Ctrl-C goes to this process, which stops them in order
-                )
-        except OSError as error:
-            raise Misconfigured(f"{module} cannot be started: {error}") from error
+        settings = {VARIABLE: str(self.state_dir)}
+        process = await spawn(
+            sys.executable, "-m", module, *arguments, log=self.folder / "programs.log", settings=settings
+        )
         self.started.append(process)
         return process
 

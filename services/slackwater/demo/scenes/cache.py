@@ -8,18 +8,16 @@ goes on until the limit is there, as long as prod reads again: how soon is shown
 from __future__ import annotations
 
 import asyncio
-import time
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from slackwater.demo.machine.jobs import Start
 from slackwater.demo.machine.page_cache import MIB, CacheGroup, CacheWatch, drop_cache, write_file
-from slackwater.demo.machine.parent import ParentGroup
+from slackwater.demo.machine.parent import limited_parent
 from slackwater.demo.machine.workloads import program
 from slackwater.demo.programs.load import percentile
 from slackwater.demo.programs.reader import BlockRead, reads_of
@@ -35,7 +33,7 @@ BATCH_REQUEST_MIB: Final = BATCH_MIB + 200
 READS_PER_SECOND, BATCH_MIB_PER_SECOND = 800.0, 500.0
 WATERLINE_MIB, COOL_DOWN_SECONDS = 16, 60
 FREE_DISK_MIB: Final = PROD_MIB + BATCH_PODS * BATCH_MIB + 1000
-ALONE_SECONDS, BESIDE_SECONDS, SETTLED_SECONDS, END_SECONDS = 2.0, 7.0, 4.0, 2.0
+ALONE_SECONDS, BESIDE_SECONDS, SETTLED_SECONDS, END_SECONDS = 2.0, 6.0, 4.0, 2.0
 PRESSED_SECONDS: Final = 5
 """So many seconds of reading again above the waterline, batch must have its limit after."""
 _START_SECONDS, _LIMIT_SECONDS, _RESTORE_SECONDS, _STEP_SECONDS, _MOMENT_SECONDS = 60.0, 30.0, 90.0, 0.1, 0.25
@@ -70,68 +68,63 @@ class CacheTurns:
         for path in self.files.values():
             drop_cache(path)
         kernel = self.stage.kernel
-        async with self.stage.programs() as started:
-            if variant == SLACKWATER:
-                return await self._turn(
-                    variant, self._managed, lambda name: kernel.memory_folder(_tier(name), f"cache-{name}"), started
-                )
-            group = f"slackwater-plain-{time.monotonic_ns()}"
-            with ParentGroup.limited(kernel.hierarchy, group, LIMIT_MIB * MIB) as parent:
-                return await self._turn(variant, parent.start, parent.child, started)
+        if variant == SLACKWATER:
+            return await self._turn(
+                variant, self._start_pod, lambda name: kernel.memory_folder(_tier(name), f"cache-{name}")
+            )
+        with limited_parent(kernel.hierarchy, LIMIT_MIB * MIB) as parent:
+            return await self._turn(variant, parent.start, parent.child)
 
-    async def _managed(self, name: str, command: Sequence[str]) -> Process:
+    async def _start_pod(self, name: str, command: Sequence[str]) -> Process:
         request = f"{PROD_MIB if name == 'prod' else BATCH_REQUEST_MIB}Mi"
         return await self.stage.workloads.pod(_tier(name), f"cache-{name}", 200, request, *command)
 
-    async def _turn(
-        self, variant: str, start: Start, folder: Callable[[str], Path | None], started: list[Process]
-    ) -> CacheTurn:
-        names = [name for name in self.files if name == "prod" or variant != ALONE]
-        outs = {name: self.stage.file(f"cache-{name}.txt") for name in names}
-        for name in names:  # prod has its file in the cache before batch begins
-            started.append(await start(name, _command(name, self.files[name], outs[name])))
-            await require(partial(_has_read, outs[name]), _START_SECONDS, f"{name} did not read its file")
-        groups = [await self._group(folder, name) for name in names]
-        watch = CacheWatch(groups[0], groups[1:], BATCH_REQUEST_MIB)
-        await self._watched(watch, variant)
-        ended, reads = watch.seconds, reads_of(outs["prod"])
-        begin = ended - END_SECONDS
-        batch = [read for name in names[1:] for read in _within(reads_of(outs[name]), watch, begin, ended)]
-        return CacheTurn(
-            p99_ms=_p99_ms(_within(reads, watch, 0.0, ended)),
-            end_p99_ms=_p99_ms(_within(reads, watch, begin, ended)),
-            end_refault_mib=watch.refault_mib(begin, ended),
-            end_batch_mib=round(len(batch) / END_SECONDS, 1),
-            pressed_seconds=watch.seconds_above(WATERLINE_MIB),
-            limit_mib=watch.limit_mib(ended),
-            seconds_to_limit=watch.lowered_at(),
-            is_restored=variant != SLACKWATER or await self._released(watch),
-            moments=_moments(watch, ended, reads),
-        )
+    async def _turn(self, variant: str, start: Start, folder: Callable[[str], Path | None]) -> CacheTurn:
+        batch = [name for name in self.files if name != "prod" and variant != ALONE]
+        outs = {name: self.stage.file(f"cache-{name}.txt") for name in ("prod", *batch)}
+        async with self.stage.programs() as started:
 
-    async def _group(self, folder: Callable[[str], Path | None], name: str) -> CacheGroup:
-        await require(lambda: folder(name) is not None, _START_SECONDS, f"{name} has no cgroup")
-        path = folder(name)
-        if path is None:
-            raise Unavailable(f"{name} has ended")
-        return CacheGroup(path, self.stage.kernel.hierarchy.pure_v2)
+            async def begin(name: str) -> CacheGroup:
+                """Start a program; returns its cgroup once it has read its whole file."""
+                started.append(await start(name, _command(name, self.files[name], outs[name])))
+                await require(lambda: bool(reads_of(outs[name])), _START_SECONDS, f"{name} did not read its file")
+                group = folder(name)
+                if group is None:
+                    raise Unavailable(f"{name} has ended")
+                return CacheGroup(group, self.stage.kernel.hierarchy.pure_v2)
 
-    async def _watched(self, watch: CacheWatch, variant: str) -> None:
-        """Follow the turn for its seconds, and under Slackwater until the limit of batch has settled."""
-        seconds = ALONE_SECONDS if variant == ALONE else BESIDE_SECONDS
-        while watch.seconds < seconds:
-            watch.note()
-            lowered, now = watch.lowered_at(), watch.seconds
-            if variant == SLACKWATER and lowered is not None:
-                seconds = max(BESIDE_SECONDS, lowered + SETTLED_SECONDS)
-            elif variant == SLACKWATER and watch.refault_mib(now - 1, now) > WATERLINE_MIB:
-                seconds = min(max(seconds, now + 1), _LIMIT_SECONDS)
-            await asyncio.sleep(_STEP_SECONDS)
+            prod = await begin("prod")  # it has its file in the cache before batch begins
+            watch = CacheWatch(prod, await asyncio.gather(*map(begin, batch)), BATCH_REQUEST_MIB)
+            await _watched(watch, variant)
+            ended, reads = watch.seconds, reads_of(outs["prod"])
+            begin_of_end = ended - END_SECONDS
+            batch_reads = [read for name in batch for read in _within(reads_of(outs[name]), watch, begin_of_end, ended)]
+            if variant == SLACKWATER:
+                await self.stage.api.observe()
+            return CacheTurn(
+                p99_ms=_p99_ms(_within(reads, watch, 0.0, ended)),
+                end_p99_ms=_p99_ms(_within(reads, watch, begin_of_end, ended)),
+                end_refault_mib=watch.refault_mib(begin_of_end, ended),
+                end_batch_mib=round(len(batch_reads) / END_SECONDS, 1),
+                pressed_seconds=watch.seconds_above(WATERLINE_MIB),
+                limit_mib=watch.limit_mib(ended),
+                seconds_to_limit=watch.lowered_at(),
+                is_restored=await holds_within(watch.is_original, _RESTORE_SECONDS),
+                moments=_moments(watch, ended, reads),
+            )
 
-    async def _released(self, watch: CacheWatch) -> bool:
-        """Release every limit; returns whether each has its value of before."""
-        await self.stage.api.observe()
-        return await holds_within(watch.is_original, _RESTORE_SECONDS)
+
+async def _watched(watch: CacheWatch, variant: str) -> None:
+    """Follow the turn for its seconds, and under Slackwater until the limit of batch has settled."""
+    seconds = ALONE_SECONDS if variant == ALONE else BESIDE_SECONDS
+    while watch.seconds < seconds:
+        watch.note()
+        lowered, now = watch.lowered_at(), watch.seconds
+        if variant == SLACKWATER and lowered is not None:
+            seconds = max(BESIDE_SECONDS, lowered + SETTLED_SECONDS)
+        elif variant == SLACKWATER and watch.refault_mib(now - 1, now) > WATERLINE_MIB:
+            seconds = min(max(seconds, now + 1), _LIMIT_SECONDS)
+        await asyncio.sleep(_STEP_SECONDS)
 
 
 def _tier(name: str) -> str:
@@ -142,11 +135,6 @@ def _command(name: str, file: Path, out: Path) -> tuple[str, ...]:
     pace, order = (READS_PER_SECOND, "random") if name == "prod" else (BATCH_MIB_PER_SECOND, "sequential")
     flags = ("--file", str(file), "--out", str(out), "--per-second", str(pace))
     return program("reader", "--order", order, *flags)
-
-
-def _has_read(out: Path) -> bool:
-    """Returns whether a program has read its whole file once."""
-    return bool(reads_of(out))
 
 
 def _within(reads: Sequence[BlockRead], watch: CacheWatch, since: float, until: float) -> list[BlockRead]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slackwater.demo.machine.request_bench import MeasuredStretch, RequestBench, running_bench
+from slackwater.demo.machine.workloads import program
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
 from slackwater.demo.stage import Stage, holds_within, require
 
@@ -57,7 +58,9 @@ class CpuTurns:
 async def opened(stage: Stage) -> AsyncIterator[RunTurn[CpuTurn]]:
     """Starts prod and batch, and waits until batch uses CPU."""
     async with running_bench(stage, 500 * stage.cpus) as bench, stage.programs() as pods:
-        pods.append(await stage.workloads.batch())
+        command = program("batch", "--processes", str(2 * stage.cpus))
+        flags = ("--cpu-period-ms", "1000")  # the variants share CPU by weights (decision 0010)
+        pods.append(await stage.workloads.pod("batch", "crunch", 250 * stage.cpus, "256Mi", *command, flags=flags))
         await require(lambda: bool(stage.kernel.batch_limits()), _START_SECONDS, "the batch job did not start")
         began = stage.kernel.read().batch_cpu
         await require(lambda: stage.kernel.read().batch_cpu > began + 0.3, _START_SECONDS, "batch used no CPU")

@@ -82,7 +82,8 @@ class FleetSurges:
 
     async def _reports(self, since: datetime, until: datetime | None) -> list[dict[str, Any]]:
         """Returns the reports in a time; until None, the last one of each node."""
-        found = [await self.stage.api.reports(node, since - timedelta(seconds=3), until) for node in self.nodes]
+        span = {"since": (since - timedelta(seconds=3)).isoformat()} | ({"until": until.isoformat()} if until else {})
+        found = [await self.stage.api.items(f"/v1/nodes/{node}/usage", **span) for node in self.nodes]
         if until is None:
             return [reports[-1] for reports in found if reports]
         return [report for reports in found for report in reports if _sampled_at(report) > since]
@@ -98,7 +99,7 @@ async def opened(stage: Stage) -> AsyncIterator[RunTurn[FleetTurn]]:
 
     async def is_known() -> bool:
         nodes = await stage.api.nodes()
-        return bool(nodes) and {pod["node"] for pod in await stage.api.pods()} >= set(nodes)
+        return bool(nodes) and {pod["node"] for pod in await stage.api.items("/v1/pods")} >= set(nodes)
 
     await require(is_known, _FLEET_SECONDS, "not every simulated node reported")
     yield FleetSurges(stage, sorted(await stage.api.nodes())[:NODES_READ]).run_turn

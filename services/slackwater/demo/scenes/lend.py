@@ -113,7 +113,7 @@ class Lending:
 
     async def _requested(self) -> Room:
         """Returns what is left when the requests of all pods are counted."""
-        pods = [pod["request"] for pod in await self.stage.api.pods() if pod["node"] == self.stage.api.node]
+        pods = [pod["request"] for pod in await self.stage.api.items("/v1/pods") if pod["node"] == self.stage.api.node]
         cpu, memory = (sum(request[name] for request in pods) for name in ("cpu_milli", "memory_bytes"))
         return Room(max(0, self.node.cpu_milli - cpu), max(0, self.node.memory_bytes - memory))
 

@@ -7,6 +7,7 @@ is a plain cgroup and the kernel chooses whom it kills. With it the parent is th
 
 from __future__ import annotations
 
+import asyncio
 import time
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from slackwater.demo.machine.jobs import Ending, Job, Start, start_job
-from slackwater.demo.machine.parent import ParentGroup
+from slackwater.demo.machine.parent import limited_parent
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
 from slackwater.demo.stage import Stage, available_mib, lacking, require
 
@@ -23,6 +24,7 @@ PLAIN, SLACKWATER = "plain", "slackwater"
 MIB: Final = 1 << 20
 LIMIT_MIB, BATCH_PODS, BATCH_MIB = 1500, 4, 250
 PROD_START_MIB, PROD_END_MIB, PROD_MIB_PER_SECOND = 200, 1000, 60.0
+POOL: Final = "default"
 WATERLINE, TARGET, GRACE_SECONDS = 0.90, 0.88, 5
 NEEDED_MIB: Final = LIMIT_MIB + 1000
 """Available memory from which the machine itself is not in want."""
@@ -41,63 +43,59 @@ class MemoryTurn:
     levels: Sequence[tuple[float, int, int]] = field(default=())
 
 
-@dataclass(slots=True)
-class MemoryTurns:
-    """Runs the turns."""
+@asynccontextmanager
+async def opened(stage: Stage) -> AsyncIterator[RunTurn[MemoryTurn]]:
+    """Needs nothing between the turns, which grow prod beside batch in a plain parent or in the agent's tree."""
 
-    stage: Stage
-
-    async def run_turn(self, variant: str) -> MemoryTurn:
-        """Grow prod beside batch, in a plain parent or in the agent's tree."""
-        if variant == SLACKWATER:
-            return await self._turn(self._managed)
-        name = f"slackwater-plain-{time.monotonic_ns()}"
-        with ParentGroup.limited(self.stage.kernel.hierarchy, name, LIMIT_MIB * MIB) as parent:
-            return await self._turn(parent.start)
-
-    async def _managed(self, name: str, command: Sequence[str]) -> Process:
+    async def start_pod(name: str, command: Sequence[str]) -> Process:
         tier = "prod" if name == "memory-prod" else "batch"
         # the request of batch is a hard limit too, so it has room for the interpreter
         request = f"{PROD_END_MIB if tier == 'prod' else BATCH_MIB + 50}Mi"
-        return await self.stage.workloads.pod(tier, name, 100, request, *command)
+        return await stage.workloads.pod(tier, name, 100, request, *command)
 
-    async def _turn(self, start: Start) -> MemoryTurn:
-        async with self.stage.programs() as started:
-            batch = []
-            for number in range(1, BATCH_PODS + 1):
-                batch.append(await start_job(self.stage, start, f"memory-batch-{number}", (BATCH_MIB, BATCH_MIB)))
-                started.append(batch[-1].process)
-            await require(lambda: all(pod.state["done"] for pod in batch), _START_SECONDS, "batch did not start")
-            growth = (PROD_START_MIB, PROD_END_MIB)
-            prod = await start_job(self.stage, start, "memory-prod", growth, PROD_MIB_PER_SECOND)
-            started.append(prod.process)
-            levels = await self._followed(prod, batch)
-            return MemoryTurn(
-                prod_killed=prod.ending() != "running",
-                prod_mib=int(prod.state["mib"]),
-                slowest_ms=float(prod.state["slowest_ms"]),
-                batch=tuple(pod.ending() for pod in batch),
-                levels=levels,
-            )
+    async def run_turn(variant: str) -> MemoryTurn:
+        if variant == SLACKWATER:
+            return await _turn(stage, start_pod)
+        with limited_parent(stage.kernel.hierarchy, LIMIT_MIB * MIB) as parent:
+            return await _turn(stage, parent.start)
 
-    async def _followed(self, prod: Job, batch: Sequence[Job]) -> list[tuple[float, int, int]]:
-        """Follow the growth until prod is done or dead. Raises Unavailable if it is neither in time."""
-        levels, began = list[tuple[float, int, int]](), time.monotonic()
-
-        def is_over() -> bool:
-            seconds, held = time.monotonic() - began, sum(pod.held_mib for pod in batch)
-            levels.append((round(seconds, 1), prod.held_mib, held))
-            self.stage.narrator.doing(f"memory: prod holds {levels[-1][1]} MiB, batch {held}")
-            return prod.ending() != "running" or bool(prod.state["done"])
-
-        await require(is_over, _GROW_SECONDS, f"prod did not reach {PROD_END_MIB} MiB")
-        return levels
+    yield run_turn
 
 
-@asynccontextmanager
-async def opened(stage: Stage) -> AsyncIterator[RunTurn[MemoryTurn]]:
-    """Needs nothing between the turns."""
-    yield MemoryTurns(stage).run_turn
+async def _turn(stage: Stage, start: Start) -> MemoryTurn:
+    async with stage.programs() as started:
+
+        async def start_batch(number: int) -> Job:
+            job = await start_job(stage, start, f"memory-batch-{number}", (BATCH_MIB, BATCH_MIB))
+            started.append(job.process)
+            return job
+
+        batch = await asyncio.gather(*(start_batch(number) for number in range(1, BATCH_PODS + 1)))
+        await require(lambda: all(pod.state["done"] for pod in batch), _START_SECONDS, "batch did not start")
+        prod = await start_job(stage, start, "memory-prod", (PROD_START_MIB, PROD_END_MIB), PROD_MIB_PER_SECOND)
+        started.append(prod.process)
+        levels = await _followed(stage, prod, batch)
+        return MemoryTurn(
+            prod_killed=prod.ending() != "running",
+            prod_mib=int(prod.state["mib"]),
+            slowest_ms=float(prod.state["slowest_ms"]),
+            batch=tuple(pod.ending() for pod in batch),
+            levels=levels,
+        )
+
+
+async def _followed(stage: Stage, prod: Job, batch: Sequence[Job]) -> list[tuple[float, int, int]]:
+    """Follow the growth until prod is done or dead. Raises Unavailable if it is neither in time."""
+    levels, began = list[tuple[float, int, int]](), time.monotonic()
+
+    def is_over() -> bool:
+        held = sum(pod.held_mib for pod in batch)
+        levels.append((round(time.monotonic() - began, 1), prod.held_mib, held))
+        stage.narrator.doing(f"memory: prod holds {prod.held_mib} MiB, batch {held}")
+        return prod.ending() != "running" or bool(prod.state["done"])
+
+    await require(is_over, _GROW_SECONDS, f"prod did not reach {PROD_END_MIB} MiB")
+    return levels
 
 
 _PODS: Final = {
@@ -110,6 +108,9 @@ _RULE: Final = {
     "avoidanceThreshold": 1,
     "actionName": "evict",
 }
+_AUTONOMY: Final = {"mode": "evict", "evictionsPerHour": 1000, "nodeEvictionsPerHour": 1000, "reliefsMissed": 1000}
+"""Each turn evicts up to four pods of one node: the guards against a storm of evictions would end the scene, which may
+take nine of them within minutes."""
 _EVICT: Final = {"eviction": {"terminationGracePeriodSeconds": GRACE_SECONDS}, "disableScheduling": False}
 
 MEMORY: Final[DemoScene[MemoryTurn]] = DemoScene(
@@ -122,7 +123,9 @@ MEMORY: Final[DemoScene[MemoryTurn]] = DemoScene(
             SLACKWATER,
             "with Slackwater",
             nodeqos={"mode": "evict", "weights": "by-tier-idle", "rules": [_RULE]},
-            documents=(("avoidanceactions", "evict", _EVICT), ("podqos", "default", _PODS)),
+            documents=(
+                ("avoidanceactions", "evict", _EVICT), ("podqos", "default", _PODS), ("autonomies", POOL, _AUTONOMY),
+            ),
         ),
     ),
     compared=(PLAIN, SLACKWATER),

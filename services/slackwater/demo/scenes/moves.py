@@ -11,7 +11,6 @@ import asyncio
 import json
 import os
 import socket
-import threading
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -23,7 +22,7 @@ from slackwater.demo.machine.kernel import Kernel
 from slackwater.demo.machine.local_agents import LocalAgent, running_agents
 from slackwater.demo.machine.workloads import program
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
-from slackwater.demo.stage import Stage, holds_within
+from slackwater.demo.stage import Condition, Stage, beside, holds_within
 from slackwater.demo.verdict import BrokenPromise
 from slackwater.model.errors import Unavailable
 from slackwater.model.workload_labels import digest_of, offered_label
@@ -52,11 +51,12 @@ class ServiceClient:
             return asked.recv(4096).decode().split("\r\n\r\n", 1)[1].split()[0]
         return ""
 
-    def ask_until(self, is_over: threading.Event) -> None:
-        """Ask on and on."""
-        while not is_over.wait(ASK_SECONDS):
+    async def ask_on(self) -> None:
+        """Ask until cancelled, from a thread: an answer waits for nothing else in this process."""
+        while True:
             began = time.monotonic()
-            self.answers.append((began, self.ask()))
+            self.answers.append((began, await asyncio.to_thread(self.ask)))
+            await asyncio.sleep(ASK_SECONDS)
 
 
 def longest_silence(answers: list[tuple[float, str]]) -> float | None:
@@ -104,32 +104,27 @@ class MoveTurn:
 
 @dataclass(slots=True)
 class ServiceMoves:
-    """Moves the service there and back."""
+    """Moves the service there and back. `places` are the node of its pod and the other one."""
 
     stage: Stage
     client: ServiceClient
     places: list[LocalAgent]
-    pod: str
-    seen: set[str]
-    """Pods of earlier moves: the platform shows them until their node reports again."""
+    pods: list[str] = field(default_factory=list)
+    """The pod of each move: the platform shows an old one until its node reports again."""
 
     async def run_turn(self, _variant: str) -> MoveTurn:
         """Move the service to the other node."""
         old, new = self.places
         name = f"{WORKLOAD}-to-{new.node}-{time.monotonic_ns() // 1_000_000}"
-        self.client.answers, is_over = [], threading.Event()
-        asking = asyncio.create_task(asyncio.to_thread(self.client.ask_until, is_over))
-        try:
+        spec = {"podRef": {"uid": self.pods[-1]}, "targetNode": new.node, "reason": f"{old.node} is to be repaired"}
+        self.client.answers = []
+        async with beside(self.client.ask_on()):
             await asyncio.sleep(_SETTLE_SECONDS)
-            spec = {"podRef": {"uid": self.pod}, "targetNode": new.node, "reason": f"{old.node} is to be repaired"}
             began = time.monotonic()
             await self.stage.api.put("podmigrationjobs", name, spec)
             status = await self._followed(name)
             ended = round(time.monotonic() - began, 2) if status.get("step") == "ended" else None
             await asyncio.sleep(_SETTLE_SECONDS)
-        finally:
-            is_over.set()
-            await asking
         instances = {agent.instance: agent.node for agent in self.places}
         turn = MoveTurn(
             from_node=old.node,
@@ -139,11 +134,11 @@ class ServiceMoves:
             silent_seconds=longest_silence(self.client.answers),
             failed=sum(not instance for _, instance in self.client.answers),
             mixed=mixed_answers(self.client.answers, old.instance, new.instance),
-            answers_from=instances.get(self.client.ask(), ""),
+            answers_from=instances.get(await asyncio.to_thread(self.client.ask), ""),
         )
         if turn.is_moved:
-            self.pod = await pod_on(self.stage, new, self.seen)
             self.places.reverse()
+            await self.find_pod()
         return turn
 
     async def _followed(self, name: str) -> dict[str, Any]:
@@ -159,24 +154,20 @@ class ServiceMoves:
         await holds_within(is_over, _MOVE_SECONDS)
         return status
 
+    async def find_pod(self) -> None:
+        """Waits until the node of the service reports a pod of it that is new."""
+        agent = self.places[0]
 
-async def pod_on(stage: Stage, agent: LocalAgent, seen: set[str]) -> str:
-    """Waits until a node reports a pod of the service that is new; returns its uid."""
+        async def is_there() -> bool:
+            pods = [pod for pod in await self.stage.api.items("/v1/pods") if pod["uid"] not in self.pods]
+            self.pods += [pod["uid"] for pod in pods if (pod["node"], pod["workload"]) == (agent.node, WORKLOAD)]
+            return len(self.pods) > known
 
-    async def is_there() -> bool:
-        there = [
-            pod["uid"] for pod in await stage.api.pods() if (pod["node"], pod["workload"]) == (agent.node, WORKLOAD)
-        ]
-        new.extend(uid for uid in there if uid not in seen)
-        return bool(new)
-
-    new: list[str] = []
-    await _require(is_there, agent, f"{agent.node} did not report {WORKLOAD}")
-    seen.add(new[0])
-    return new[0]
+        known = len(self.pods)
+        await _require(is_there, agent, f"{agent.node} did not report {WORKLOAD}")
 
 
-async def _require(condition: Any, agent: LocalAgent, problem: str) -> None:
+async def _require(condition: Condition, agent: LocalAgent, problem: str) -> None:
     if not await holds_within(condition, _KNOWN_SECONDS):
         words = agent.last_words()
         raise Unavailable(f"{problem} within {_KNOWN_SECONDS:g} s{': its agent said last: ' if words else ''}{words}")
@@ -208,11 +199,10 @@ async def opened(stage: Stage) -> AsyncIterator[RunTurn[MoveTurn]]:
     folder, port = stage.workloads.state_dir / "moves", free_port()
     file = workload_file(folder / "workloads", port)
     label, digest = offered_label(WORKLOAD), digest_of(file.read_bytes())
-    nats_url = stage.api.endpoint.nats_url
-    async with running_agents(NODES, folder, nats_url, POOL, file.parent) as agents:
-        seen = {pod["uid"] for pod in await stage.api.pods() if pod["workload"] == WORKLOAD}
+    async with running_agents(NODES, folder, stage.api.endpoint.nats_url, POOL, file.parent) as agents:
+        moves = ServiceMoves(stage, ServiceClient(port), list(agents))
         await stage.workloads.from_file(file, agents[0].state_dir)
-        pod = await pod_on(stage, agents[0], seen)
+        await moves.find_pod()
         for agent in agents:
 
             async def offers(node: str = agent.node) -> bool:
@@ -220,7 +210,7 @@ async def opened(stage: Stage) -> AsyncIterator[RunTurn[MoveTurn]]:
                 return bool(facts.get("labels", {}).get(label) == digest)
 
             await _require(offers, agent, f"{agent.node} did not offer {WORKLOAD}")
-        yield ServiceMoves(stage, ServiceClient(port), list(agents), pod, seen).run_turn
+        yield moves.run_turn
     if left := [leftover for agent in agents for leftover in Kernel.of(agent.state_dir).remains()]:
         raise BrokenPromise(f"left behind by the two agents: {', '.join(left)}")
 
@@ -230,10 +220,6 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _downtime(turn: MoveTurn) -> float | None:
-    return turn.status.get("downtimeSeconds")
 
 
 MOVES: Final[DemoScene[MoveTurn]] = DemoScene(

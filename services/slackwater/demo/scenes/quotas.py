@@ -12,20 +12,23 @@ import asyncio
 import time
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from slackwater.demo.machine.jobs import Ending, Job, start_job
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
-from slackwater.demo.stage import Stage, holds_within, require
+from slackwater.demo.stage import Stage, beside, holds_within, require
 from slackwater.model.quantities import format_cpu
 
 FIXED, ELASTIC, ASKED = "fixed", "elastic", "asked"
 LENDER, BORROWER = "team-a", "team-b"
 TEAMS: Final = (LENDER, BORROWER)
 JOBS, ASKED_JOBS = 4, 2
+_TREE: Final = "/v1/quotas/root/tree"
+Ledger = dict[str, dict[str, Any]]
+"""The quotas of the tree by name."""
 JOB_MEMORY, GRACE_SECONDS = "64Mi", 10.0
 _DESCRIBED_SECONDS, _STAGE_SECONDS, _SAMPLE_SECONDS, _SHOWN_SECONDS = 40.0, 60.0, 0.2, 1.0
 
@@ -75,14 +78,9 @@ class QuotaStages:
             await self.clear()
             self.began = time.monotonic()
         self.levels, self.owed_milli = [], 0
-        sampling = asyncio.create_task(self._sample())
-        try:
+        async with beside(self._sample()):
             await {FIXED: self._fixed, ELASTIC: self._elastic, ASKED: self._asked}[variant]()
             await asyncio.sleep(_SHOWN_SECONDS)
-        finally:
-            sampling.cancel()
-            with suppress(asyncio.CancelledError):
-                await sampling
         return await self._turn()
 
     async def _fixed(self) -> None:
@@ -91,7 +89,7 @@ class QuotaStages:
         fits = self.total_milli // 2 // self.job_milli
 
         async def is_complete() -> bool:
-            waiting = _figures(await self._tree(), BORROWER)["queued"]
+            waiting = (await self._ledger())[BORROWER]["queued"]
             return self._running(BORROWER) == fits and waiting == JOBS - fits
 
         await holds_within(is_complete, _STAGE_SECONDS)
@@ -105,20 +103,22 @@ class QuotaStages:
         await holds_within(lambda: self._running(LENDER) == ASKED_JOBS, _STAGE_SECONDS)
 
     async def _turn(self) -> QuotaTurn:
-        tree = await self._tree()
-        lender, borrower = (_figures(tree, team) for team in TEAMS)
-        claims = {team: [await self.stage.api.claim(job.name) or {} for job in self.jobs[team]] for team in TEAMS}
-        orders = [claim.get("reclaim") for claim in claims[BORROWER]]
+        ledger = await self._ledger()
+        claims = {
+            team: [await self.stage.api.get(f"/v1/claims/{job.name}") or {} for job in self.jobs[team]]
+            for team in TEAMS
+        }
+        orders = [claim.get("reclaim") or {} for claim in claims[BORROWER]]
         return QuotaTurn(
             total_milli=self.total_milli,
             job_milli=self.job_milli,
             lender_running=self._running(LENDER),
             borrower_running=self._running(BORROWER),
-            borrower_waiting=int(borrower["queued"]),
-            lent_milli=lender["lent"].get("cpu", 0),
-            borrowed_milli=borrower["borrowed"].get("cpu", 0),
+            borrower_waiting=int(ledger[BORROWER]["queued"]),
+            lent_milli=_cpu(ledger, LENDER, "lent"),
+            borrowed_milli=_cpu(ledger, BORROWER, "borrowed"),
             owed_milli=self.owed_milli,
-            reclaimed=sum(order is not None and order["for_quota"] == LENDER for order in orders),
+            reclaimed=sum(order.get("for_quota") == LENDER for order in orders),
             endings=tuple(job.ending() for job in self.jobs[BORROWER]),
             waited_seconds=max((_waited(claim) for claim in claims[LENDER]), default=None),
             levels=tuple(self.levels),
@@ -131,8 +131,8 @@ class QuotaStages:
             await self.stage.api.put("elasticquotas", team, spec)
 
         async def is_in_force() -> bool:
-            tree = await self._tree()
-            return all(_figures(tree, team)["max"].get("cpu") == most_milli for team in TEAMS)
+            ledger = await self._ledger()
+            return all(_cpu(ledger, team, "max") == most_milli for team in TEAMS)
 
         await require(is_in_force, _DESCRIBED_SECONDS, "the quotas were not in force")
 
@@ -147,16 +147,16 @@ class QuotaStages:
     def _running(self, team: str) -> int:
         return sum(job.has_begun for job in self.jobs[team])
 
-    async def _tree(self) -> dict[str, Any]:
-        return await self.stage.api.quota_tree()
+    async def _ledger(self) -> Ledger:
+        tree = await self.stage.api.get(_TREE)
+        return {quota["name"]: quota for quota in tree["quotas"]}
 
     async def _sample(self) -> None:
         """Note what both teams use, until cancelled."""
         while True:
-            tree = await self._tree()
-            lender, borrower = (_figures(tree, team) for team in TEAMS)
-            self.owed_milli = max(self.owed_milli, lender["owed"].get("cpu", 0))
-            used = (lender["used"].get("cpu", 0), borrower["used"].get("cpu", 0))
+            ledger = await self._ledger()
+            self.owed_milli = max(self.owed_milli, _cpu(ledger, LENDER, "owed"))
+            used = (_cpu(ledger, LENDER, "used"), _cpu(ledger, BORROWER, "used"))
             self.levels.append((round(time.monotonic() - self.began, 2), *used))
             self.stage.narrator.doing(f"quotas: {LENDER} uses {format_cpu(used[0])}, {BORROWER} {format_cpu(used[1])}")
             await asyncio.sleep(_SAMPLE_SECONDS)
@@ -165,17 +165,15 @@ class QuotaStages:
         """End all jobs, and release what they hold."""
         await asyncio.gather(*(self.stage.workloads.stop(job.process) for jobs in self.jobs.values() for job in jobs))
         for team, jobs in self.jobs.items():
-            for job in jobs:
-                claim = await self.stage.api.claim(job.name)
-                if claim is not None and claim.get("ended_at") is None:
-                    await self.stage.api.release(team, job.name)
+            claims = f"/v1/quotas/{team}/claims"
+            for claim in await self.stage.api.items(claims):
+                await self.stage.api.delete(f"{claims}/{claim['id']}")
             jobs.clear()
 
 
-def _figures(tree: dict[str, Any], team: str) -> dict[str, Any]:
-    """Returns a quota of the tree; zeros while it is not there."""
-    empty: dict[str, Any] = {name: {} for name in ("max", "used", "lent", "borrowed", "owed")}
-    return next((quota for quota in tree["quotas"] if quota["name"] == team), {**empty, "queued": 0})
+def _cpu(ledger: Ledger, team: str, figure: str) -> int:
+    """Returns a figure of a quota in milli-cores; 0 while the quota is not there."""
+    return int(ledger.get(team, {}).get(figure, {}).get("cpu", 0))
 
 
 def _waited(claim: dict[str, Any]) -> float:
@@ -190,15 +188,16 @@ def _waited(claim: dict[str, Any]) -> float:
 async def opened(stage: Stage) -> AsyncIterator[RunTurn[QuotaTurn]]:
     """Waits until the pool has CPU; afterwards no job, claim or quota of the teams is left."""
 
-    async def total() -> int:
-        return int((await stage.api.quota_tree())["total"].get("cpu", 0))
+    total = 0
 
     async def is_known() -> bool:
-        return await total() >= JOBS
+        nonlocal total
+        total = int((await stage.api.get(_TREE))["total"].get("cpu", 0))
+        return total >= JOBS
 
     await require(is_known, _DESCRIBED_SECONDS, f"the pool of {stage.api.node} had no CPU")
     before = {team: await stage.api.document("elasticquotas", team) for team in TEAMS}
-    stages = QuotaStages(stage, await total())
+    stages = QuotaStages(stage, total)
     try:
         yield stages.run_turn
     finally:
