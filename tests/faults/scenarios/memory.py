@@ -143,7 +143,7 @@ def _judge(result: Result, turn: MemoryTurn) -> None:
     endings = Counter(turn.batch)
     evicted = endings["checkpoint"] + endings["killed"]
     result.findings = Findings(offered=evicted, acked=endings["checkpoint"], lost=endings["killed"])
-    result.facts |= {"prod_mib": turn.prod_mib, "slowest_ms": turn.slowest_ms, **endings}
+    result.facts |= {"prod_mib": turn.prod_mib, "slowest_ms": turn.slowest_ms, "batch": dict(endings)}
     result.promise("prod is not killed", not turn.prod_killed)
     result.promise("no batch pod is killed without its checkpoint", not endings["killed"])
     result.promise("batch is evicted with grace", endings["checkpoint"] > 0)
