@@ -1,7 +1,7 @@
 """Prod grows into a full parent beside a busy CPU and a slow disk: batch is evicted with its checkpoint, not killed.
 
 The turn is that of the demo's scene memory, on a whole `slackwater up`. Beside it a prod pod of two busy loops leaves
-batch what it does not want, and writers sync every MiB to the disk that holds all state.
+batch what it does not want, and the disk that holds all state is slow: few writes a second, and other writers on it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from rich.console import Console
+from tests.faults.disk import SlowDisk
 from tests.faults.oracle import Findings
 from tests.faults.scenario import Result, Skipped, Strictness
 from tests.faults.supervisor import Program, free_port, slackwater, until
@@ -34,6 +35,8 @@ from slackwater.runtime.state import StateDir
 
 BUSY_LOOPS: Final = 2
 DISK_WRITERS: Final = 2
+WRITES_PER_SECOND: Final = 20
+"""Of the whole instance: its database, broker, services and agent."""
 _UP_SECONDS, _SETTLE_SECONDS = 120.0, 60.0
 _BUSY: Final = """
 import os, sys
@@ -76,7 +79,8 @@ async def memory_growth(folder: Path, strictness: Strictness) -> Result:
         await _apply(stage)
         loops = (sys.executable, "-c", _BUSY, str(BUSY_LOOPS))
         await stage.workloads.pod("prod", "busy", 100, "64Mi", *loops)
-        with _slow_disk(folder):
+        with SlowDisk(folder, WRITES_PER_SECOND) as disk, _writers(folder):
+            disk.hold(whole.pid)
             turn = await MemoryTurns(stage).run_turn(SLACKWATER)
         _judge(result, turn)
         await stage.workloads.stop_all()
@@ -124,7 +128,7 @@ async def _apply(stage: Stage) -> None:
 
 
 @contextmanager
-def _slow_disk(folder: Path) -> Iterator[None]:
+def _writers(folder: Path) -> Iterator[None]:
     """Writers that sync every MiB, on the disk of the folder."""
     commands = [
         program("die_with_parent", sys.executable, "-c", _SYNC, str(folder / f"block-{number}"))
