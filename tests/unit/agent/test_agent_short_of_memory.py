@@ -1,5 +1,5 @@
-"""A machine that runs out of memory: it is seen between samples, evicted pods get their grace, and a plan that ensurance
-does not answer is carried out."""
+"""A machine short of memory: it is seen between samples, evicted pods get their grace, and a plan that ensurance does
+not answer is carried out."""
 
 from __future__ import annotations
 
