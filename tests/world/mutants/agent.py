@@ -20,7 +20,7 @@ AGENT = (
             ),
         ),
         (HELD, DECIDED),
-        seed="contradicting-rules.json",
+        seed=5,
     ),
     Mutant(
         "lease never expires",
