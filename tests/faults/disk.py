@@ -1,14 +1,17 @@
-"""A size-limited disk that can be filled and emptied: a separate tmpfs, where mounting is permitted."""
+"""Disks for faults: one that can be filled and emptied (a tmpfs, where mounting is permitted), and a slow one."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 from tests.faults.scenario import Skipped
 
 _BALLAST = "ballast"
+_UNIFIED = Path("/sys/fs/cgroup")
+_BLKIO = _UNIFIED / "blkio"
 
 
 class SmallDisk:
@@ -49,3 +52,62 @@ class SmallDisk:
 
     def clear(self) -> None:
         (self.path / _BALLAST).unlink(missing_ok=True)
+
+
+class SlowDisk:
+    """While the context is open, processes that are put behind it may write so many times a second to the disk of a
+    folder, all together: cgroup's throttle of I/O. A sync then takes tenths of seconds. Raises Skipped where this
+    kernel cannot do it."""
+
+    def __init__(self, folder: Path, writes_per_second: int) -> None:
+        number = folder.stat().st_dev
+        self._device = f"{os.major(number)}:{os.minor(number)}"
+        self._limit, self._is_v2 = writes_per_second, not _BLKIO.exists()
+        self._group = (_UNIFIED if self._is_v2 else _BLKIO) / f"slackwater-slow-{os.getpid()}"
+
+    def __enter__(self) -> SlowDisk:
+        try:
+            if self._is_v2:
+                (_UNIFIED / "cgroup.subtree_control").write_text("+io")
+            self._group.mkdir()
+            self._write(self._limit)
+        except OSError as error:
+            self._remove()
+            raise Skipped(f"a slow disk needs cgroup's throttle of I/O: {error}") from error
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pid in self._pids():
+            with suppress(OSError):
+                (self._group.parent / "cgroup.procs").write_text(str(pid))
+        self._remove()
+
+    def hold(self, pid: int) -> None:
+        """Put a process and all that descend from it behind the disk."""
+        while missing := _descendants(pid) - self._pids():
+            for one in missing:
+                with suppress(ProcessLookupError):
+                    (self._group / "cgroup.procs").write_text(str(one))
+
+    def _write(self, limit: int) -> None:
+        name, text = ("io.max", f"wiops={limit}") if self._is_v2 else ("blkio.throttle.write_iops_device", f"{limit}")
+        (self._group / name).write_text(f"{self._device} {text}")
+
+    def _pids(self) -> set[int]:
+        return {int(line) for line in (self._group / "cgroup.procs").read_text().split()}
+
+    def _remove(self) -> None:
+        with suppress(OSError):
+            self._group.rmdir()
+
+
+def _descendants(pid: int) -> set[int]:
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    found, more = set[int](), {pid} & parents.keys()
+    while more:
+        found |= more
+        more = {child for child, parent in parents.items() if parent in found} - found
+    return found

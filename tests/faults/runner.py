@@ -73,6 +73,7 @@ def _only_logs(folder: str, names: list[str]) -> set[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("names", nargs="*", help="scenarios, wildcards allowed; default: all but kill-moves")
+    parser.add_argument("--times", type=int, default=1, metavar="N", help="run each chosen scenario so often")
     parser.add_argument("--list", action="store_true", help="list the scenarios and exit")
     parser.add_argument("--json", action="store_true", help="also print the JSON line of each scenario")
     parser.add_argument("--verbose", action="store_true", help="show the log of the harness")
@@ -92,7 +93,7 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     if not options.names:
         (FOLDER / LINES).unlink(missing_ok=True)
-    return _run_all(chosen, as_json=options.json, whole=not options.names)
+    return _run_all(chosen * options.times, as_json=options.json, whole=not options.names)
 
 
 def _run_all(chosen: list[Scenario], *, as_json: bool, whole: bool) -> int:
@@ -115,7 +116,7 @@ def _run_all(chosen: list[Scenario], *, as_json: bool, whole: bool) -> int:
         if as_json:
             print(json.dumps(line, default=str), flush=True)  # noqa: T201
     took = time.monotonic() - began
-    print(f"  {took:.0f} s; {FOLDER / LINES}; {page}")  # noqa: T201
+    print(f"  {took:.0f} s, {failed} of {len(chosen)} failed; {FOLDER / LINES}; {page}")  # noqa: T201
     if whole and took > WHOLE_SECONDS:
         print(f"  the whole set must take less than {WHOLE_SECONDS / 60:g} minutes")  # noqa: T201
         failed += 1

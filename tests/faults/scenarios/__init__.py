@@ -11,6 +11,7 @@ from tests.faults.scenarios.agents import kill_real, kill_simulated
 from tests.faults.scenarios.disks import broker_full, database_full, up_full
 from tests.faults.scenarios.frozen import frozen
 from tests.faults.scenarios.kills import VICTIMS, kills
+from tests.faults.scenarios.memory import BUSY_LOOPS, memory_growth
 from tests.faults.scenarios.moves import killed_moves
 from tests.faults.scenarios.network import partition, slow
 from tests.faults.scenarios.order import order
@@ -92,6 +93,13 @@ SCENARIOS: Final = (
     Scenario("broker-disk-full", "the broker's disk is full", broker_full, minutes=0.8, needs_root=True),
     Scenario("database-disk-full", "PostgreSQL's disk is full", database_full, minutes=1.1, needs_root=True),
     Scenario("up-disk-full", "the disk of a whole `slackwater up` is full", up_full, minutes=1.2, needs_root=True),
+    Scenario(
+        "memory-growth",
+        f"prod grows into a full parent beside {BUSY_LOOPS} busy loops and a slow disk",
+        memory_growth,
+        minutes=0.7,
+        needs_root=True,
+    ),
     Scenario("slow-consumer", "a consumer that is 100 times too slow", slow_consumer, minutes=1.2),
     Scenario("overload", "ten times what can be handled", overload, minutes=1.2),
     Scenario("sabotage", "planted defects are detected", sabotaged, minutes=2),

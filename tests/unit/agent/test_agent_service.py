@@ -93,16 +93,6 @@ async def test_a_surge_just_after_a_sample_is_published_half_an_interval_later_a
     assert [(report.trigger, report.window_seconds) for report in reports] == [("waterline", 2.5), ("waterline", 1.0)]
 
 
-async def test_memory_that_grows_is_seen_between_samples_also_where_limits_are_in_force(world: World) -> None:
-    async with world.running():
-        lines = [{"metric": "prod_cpu_pressure", "value": 0.2}, {"metric": "node_memory_usage_ratio", "value": 0.9}]
-        await world.declare(waterlines=lines, throttles=[throttle("a", 400, "d7")])
-        await world.clock.advance(2.1)
-        world.driver.memory_bytes = 8 << 30
-        await world.clock.advance(1.9)
-        assert world.driver.samples == [0.0, 1.0, 2.0, 2.5, 3.5]
-
-
 async def test_a_node_that_is_held_already_is_not_looked_at_between_samples(world: World) -> None:
     async with world.running():
         waterlines = [{"metric": "prod_cpu_pressure", "value": 0.2}]
@@ -307,18 +297,6 @@ async def test_every_eviction_has_one_outcome(world: World, prepare: Any, outcom
         await world.clock.advance(30)
         assert [done.outcome for done in world.all(EvictionCompleted)] == [outcome]
     assert (world.driver.signals == []) is (outcome in ("already_gone", "refused"))
-
-
-async def test_a_throttled_pod_that_is_evicted_gets_cpu_for_its_checkpoint_at_once(world: World) -> None:
-    world.driver.stubborn.add("a")
-    async with world.running():
-        throttles = [throttle("a", 40), throttle("b", 40)]
-        await world.declare(throttles=throttles)
-        assert (world.driver.limit("a"), world.driver.limit("b")) == ("40", "40")
-        await world.declare(throttles=throttles, evictions=[eviction(world, "a", grace=3.0)])
-        assert (world.driver.limit("a"), world.driver.limit("b")) == ("800", "40"), "a fifth of the node"
-        await world.clock.advance(2)
-        assert world.driver.limit("a") == "800"
 
 
 async def test_an_eviction_never_begins_after_its_deadline_or_without_a_lease(world: World) -> None:

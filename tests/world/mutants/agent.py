@@ -7,7 +7,21 @@ from tests.world.mutants.plant import Edit
 
 RESTORED, WANTED, ONCE = "every file reads as before", "limits are wanted", "evictions are carried out once"
 FOLLOWED = "agents follow the newest document"
+HELD, DECIDED = "ending pods are not held", "machines follow decisions"
 AGENT = (
+    Mutant(
+        "pods are held in their grace",
+        "a pod that was sent SIGTERM stays throttled and cannot write its checkpoint",
+        (
+            Edit(
+                "agent.domain.controls.cpu_limit:_with_grace",
+                "{**limits, **{uid: max(limits[uid], least) for uid in limited}}",
+                "limits",
+            ),
+        ),
+        (HELD, DECIDED),
+        seed=5,
+    ),
     Mutant(
         "lease never expires",
         "a document holds although nothing renews it",

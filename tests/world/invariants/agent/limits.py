@@ -1,20 +1,25 @@
-"""Every limit on a machine is wanted by a live intent or by the agent's disconnected mode."""
+"""Every limit on a machine is wanted by a live intent or the agent itself, and none holds a pod that ends."""
 
 from __future__ import annotations
 
+import math
+from datetime import datetime
 from typing import ClassVar
 
 from tests.world.invariants import Invariant, Violation
+from tests.world.invariants.agent.evictions import ledger_of
+from tests.world.invariants.core.at_rest import amount_in
 from tests.world.machine.kernel import AGENT, Write
 from tests.world.machine.station import Station
 from tests.world.processes import State
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
-from slackwater.agent.domain.controls.cpu_limit import RESTORE_STEP
+from slackwater.agent.domain.controls.cpu_limit import ENDING_SHARE, RESTORE_STEP
 
 CPU_FILES = frozenset({"cpu.max", "cpu.cfs_quota_us"})
 MEMORY_FILES = frozenset({"memory.high", "memory.limit_in_bytes"})
+PERIOD_US = 100_000
 EASED_SECONDS = 1 / RESTORE_STEP
 """So long after its lease the limits of a document have risen to the top."""
 SAMPLES = 3
@@ -28,7 +33,7 @@ class LimitsAreWanted(Invariant):
     """A limit is written only for a pod that a document or the agent itself names, and goes back when none does."""
 
     NAME = "limits are wanted"
-    KINDS: ClassVar = (Kind.KNOB_WRITTEN, Kind.STORED, Kind.BROADCAST)
+    KINDS: ClassVar[tuple[Kind, ...]] = (Kind.KNOB_WRITTEN, Kind.STORED, Kind.BROADCAST)
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -114,4 +119,26 @@ def _names(station: Station, uid: str, name: str, slack: float) -> bool:
     return False
 
 
-INVARIANTS = (LimitsAreWanted,)
+class EndingPodsAreNotHeld(LimitsAreWanted):
+    """A pod that was sent SIGTERM is not limited below its part of the CPU that pods in their grace period share."""
+
+    NAME = "ending pods are not held"
+    KINDS: ClassVar[tuple[Kind, ...]] = (Kind.STORED, Kind.BROADCAST)
+
+    def check(self, station: Station) -> None:
+        slack, differences = self._slack(station), station.machine.kernel.differences()
+        is_refused = station.disk.is_read_only or station.disk.room is not None
+        if is_refused or station.time() - station.refused_at < slack:
+            return
+        ending = {one["pod_uid"]: one for one in ledger_of(station) if one["outcome"] is None}
+        for path, (plain, now) in differences.items():
+            name, uid = limited(path)
+            if name not in CPU_FILES or uid not in ending:
+                continue
+            seconds = (station.clock.now() - datetime.fromisoformat(ending[uid]["started_at"])).total_seconds()
+            least = ENDING_SHARE * station.machine.hardware.cpus * 1000 / len(ending) * PERIOD_US / 1000
+            if seconds > slack and amount_in(now) < min(math.floor(least), amount_in(plain)):
+                raise Violation(f"{station.node}: {uid} ends since {seconds:g} s, and {path} holds {now!r}")
+
+
+INVARIANTS = (LimitsAreWanted, EndingPodsAreNotHeld)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.agent.evictions import ledger_of
-from tests.world.invariants.agent.limits import CPU_FILES, limited
+from tests.world.invariants.agent.limits import CPU_FILES, PERIOD_US, limited
 from tests.world.invariants.core.at_rest import amount_in
 from tests.world.invariants.decisions.changes import CPU, EVICT, MEMORY, effect_of
 from tests.world.invariants.payloads import raw_record_of
@@ -18,12 +18,11 @@ from tests.world.machine.station import Station
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
-from slackwater.agent.domain.controls.cpu_limit import MIN_QUOTA_US
+from slackwater.agent.domain.controls.cpu_limit import ENDING_SHARE, MIN_QUOTA_US
 from slackwater.agent.domain.controls.memory_high import hard_limit
 from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.usecases.disconnected_mode import OWN_WRITER
 
-PERIOD_US = 100_000
 RAISED_V1 = "memory.limit_in_bytes"
 """The agent keeps this limit above what a pod cannot drop, whatever a document wants."""
 RAISED_V2 = "memory.high"
@@ -82,6 +81,9 @@ class MachinesFollowDecisions(Invariant):
         now, states = station.clock.monotonic(), station.service.desired_states()
         wanting = [(state, amount, decision) for state in states for amount, decision in _wanted(state, uid, what)]
         self._note_own(process, uid, what, wanting)
+        if what == CPU:
+            least = _least_in_grace(station, states, uid)
+            wanting = [(state, max(amount, least), decision) for state, amount, decision in wanting]
         living = [amount for state, amount, _ in wanting if state.alive(now)]
         if not living:
             return
@@ -124,6 +126,14 @@ def _wanted(state: DesiredState, uid: str, what: str) -> Iterable[tuple[int, str
     if what == CPU:
         return [(one.limit_milli, one.decision_id) for one in state.throttles if one.pod_uid == uid]
     return [(one.high_bytes, one.decision_id) for one in state.memory_throttles if one.pod_uid == uid]
+
+
+def _least_in_grace(station: Station, states: Iterable[DesiredState], uid: str) -> int:
+    """What a pod in its grace period may use at least, whatever limit is wanted; 0 for any other pod."""
+    limited_pods = {one.pod_uid for state in states for one in state.throttles} & station.machine.pods.keys()
+    ending = {one["pod_uid"] for one in ledger_of(station) if one["outcome"] is None} & limited_pods
+    share = ENDING_SHARE * station.machine.hardware.cpus * 1000
+    return math.floor(share / len(ending)) if uid in ending else 0
 
 
 def as_written(name: str, amount: int) -> int:
