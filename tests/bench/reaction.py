@@ -30,8 +30,8 @@ from tests.bench.policies.watch import QuotaWatch, UseWatch, lowered_of
 from tests.bench.verdict import Scale, Target
 
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
+from slackwater.charts.latency_chart import percentile
 from slackwater.demo.machine.kernel import Kernel
-from slackwater.demo.programs.load import percentile
 from slackwater.runtime.state import Endpoint
 
 TARGET_SECONDS = 2.0

@@ -53,6 +53,5 @@ class Job:
 async def start_job(stage: Stage, start: Start, name: str, mib: tuple[int, int] = (1, 1), pace: float = 1.0) -> Job:
     """Start a job that takes the first MiB at once and grows to the second, so many per second."""
     out, checkpoint = stage.file(f"{name}.json"), stage.file(f"{name}.checkpoint")
-    sizes = ("--start", str(mib[0]), "--end", str(mib[1]), "--per-second", str(pace))
-    command = program("growth", *sizes, "--out", str(out), "--checkpoint", str(checkpoint))
+    command = program("growth", start=mib[0], end=mib[1], per_second=pace, out=out, checkpoint=checkpoint)
     return Job(name, await start(name, command), out, checkpoint)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from slackwater.charts.latency_chart import percentile
 from slackwater.demo.machine.kernel import KernelReading
 from slackwater.demo.machine.workloads import program
-from slackwater.demo.programs.load import percentile
+from slackwater.demo.programs.load import Stretch
 from slackwater.demo.stage import Stage, holds_within, require
 
 LEAD_SECONDS: Final = 0.4
@@ -54,9 +54,8 @@ class RequestBench:
     async def measure(self, load: float, seconds: float) -> MeasuredStretch:
         """Send requests for so long; returns what was measured in that time."""
         start = time.monotonic() + LEAD_SECONDS
-        generator = await self.stage.workloads.load(
-            self.port, f"turn:{seconds}:{self.rate(load):.2f}", start, "turn", PATIENCE_SECONDS
-        )
+        schedule = [Stretch("turn", seconds, self.rate(load))]
+        generator = await self.stage.workloads.load(self.port, schedule, start, "turn", PATIENCE_SECONDS)
         await asyncio.sleep(max(0.0, start - time.monotonic()))
         before = self.stage.kernel.read()
         await asyncio.sleep(max(0.0, start + seconds - time.monotonic()))
@@ -69,7 +68,7 @@ class RequestBench:
             seconds=seconds,
             requests=len(samples),
             errors=sum(not sample.ok for sample in samples),
-            p99_ms=None if math.isnan(p99) else round(p99, 2),
+            p99_ms=None if p99 is None else round(p99, 2),
             pressure=_pressure(before, after),
             prod_cpu=round((after.prod_cpu - before.prod_cpu) / span, 3),
             batch_cpu=round((after.batch_cpu - before.batch_cpu) / span, 3),
@@ -78,7 +77,8 @@ class RequestBench:
     @asynccontextmanager
     async def usual(self, load: float, seconds: float) -> AsyncIterator[None]:
         """Send requests during the block, at most for so long."""
-        generator = await self.stage.workloads.load(self.port, f"usual:{seconds}:{self.rate(load):.2f}", 0.0, "usual")
+        schedule = [Stretch("usual", seconds, self.rate(load))]
+        generator = await self.stage.workloads.load(self.port, schedule, 0.0, "usual")
         try:
             yield
         finally:
@@ -108,8 +108,7 @@ def _pressure(before: KernelReading, after: KernelReading) -> float | None:
 async def running_bench(stage: Stage, request_milli: int, workload: str = "quotes") -> AsyncIterator[RequestBench]:
     """Start the service as a prod pod with this CPU request, and stop it after the block."""
     announced = stage.file("service.json")
-    flags = ("--request-ms", f"{REQUEST_SECONDS * 1000:g}", "--announce", str(announced))
-    command = program("service", "--workers", str(stage.cpus), *flags)
+    command = program("service", workers=stage.cpus, request_ms=REQUEST_SECONDS * 1000, announce=announced)
     async with stage.programs() as started:
         started.append(await stage.workloads.pod("prod", workload, request_milli, "256Mi", *command))
         await require(announced.exists, _START_SECONDS, "the demo service was not ready")

@@ -1,22 +1,19 @@
 """A program whose memory grows, MiB by MiB, and that touches every page of it.
 
-    python -m slackwater.demo.programs.growth --start 200 --end 1000 --per-second 100 --out FILE [--checkpoint FILE]
-
-OUT has the MiB held so far, the slowest MiB of the growth in ms, and whether it is done. On SIGTERM the progress is
-written to CHECKPOINT, as a batch job with a grace period does, and it ends by that signal, so that its exit status in a
-shell is 143. A job that does not grow is one that holds what it has.
+The file `out` has the MiB held so far, the slowest MiB of the growth in ms, and whether it is done. On SIGTERM the
+progress is written to `checkpoint`, as a batch job with a grace period does, and the program ends by that signal, so
+that its exit status in a shell is 143. A job that does not grow is one that holds what it has.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 MIB = 1 << 20
 PAGE = 4096
@@ -63,27 +60,16 @@ class Growth:
         self.write(done=True)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Slackwater's demo: memory that grows.")
-    parser.add_argument("--start", type=int, required=True, help="MiB at once")
-    parser.add_argument("--end", type=int, required=True, help="MiB at the end")
-    parser.add_argument("--per-second", type=float, default=100.0, help="MiB per second")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--checkpoint", type=Path)
-    given = parser.parse_args()
-    growth = Growth(given.out)
+def main(start: int, end: int, per_second: float, out: str, checkpoint: str) -> NoReturn:
+    """Take `start` MiB at once, grow to `end`, and hold them."""
+    growth = Growth(Path(out))
 
     def stop(number: int, _frame: object) -> None:
-        if given.checkpoint is not None:
-            given.checkpoint.write_text(json.dumps({"mib": len(growth.held)}))
+        Path(checkpoint).write_text(json.dumps({"mib": len(growth.held)}))
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
     signal.signal(signal.SIGTERM, stop)
-    growth.run(given.start, given.end, given.per_second)
+    growth.run(start, end, per_second)
     while True:
         time.sleep(1)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -58,7 +58,7 @@ class CpuTurns:
 async def opened(stage: Stage) -> AsyncIterator[RunTurn[CpuTurn]]:
     """Starts prod and batch, and waits until batch uses CPU."""
     async with running_bench(stage, 500 * stage.cpus) as bench, stage.programs() as pods:
-        command = program("batch", "--processes", str(2 * stage.cpus))
+        command = program("batch", processes=2 * stage.cpus)
         flags = ("--cpu-period-ms", "1000")  # the variants share CPU by weights (decision 0010)
         pods.append(await stage.workloads.pod("batch", "crunch", 250 * stage.cpus, "256Mi", *command, flags=flags))
         await require(lambda: bool(stage.kernel.batch_limits()), _START_SECONDS, "the batch job did not start")

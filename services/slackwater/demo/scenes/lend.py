@@ -120,7 +120,7 @@ class Lending:
     async def batch(self, number: int) -> Process:
         """Start a batch pod that may use what it requests."""
         limit = ("--cpu-limit", f"{self.pod.cpu_milli}m")
-        command = program("batch", "--processes", "1")
+        command = program("batch", processes=1)
         memory = f"{POD_MEMORY_MIB}Mi"
         return await self.stage.workloads.pod(
             "batch", f"lent-{number}", self.pod.cpu_milli, memory, *command, flags=limit
@@ -191,7 +191,7 @@ LEND: Final[DemoScene[LendTurn]] = DemoScene(
     ),
     note=lambda turn: f"offer {format_cpu(turn.room_milli)} CPU because {turn.full}" if turn.full else "",
     opened=opened,
-    setup_seconds=9.0,
-    round_seconds=9.0,
+    setup_seconds=10.0,
+    round_seconds=11.0,
     rounds=3,
 )

@@ -163,5 +163,5 @@ MEMORY: Final[DemoScene[MemoryTurn]] = DemoScene(
     why_not=lambda stage: lacking([("memory are available", available_mib(), NEEDED_MIB)]),
     opened=opened,
     setup_seconds=0.0,
-    round_seconds=21.0,
+    round_seconds=22.0,
 )  # fmt: skip

@@ -177,7 +177,7 @@ def workload_file(folder: Path, port: int) -> Path:
     """Writes the workload file that both agents read."""
     folder.mkdir(parents=True, exist_ok=True)
     spec = {
-        "command": program("service", "--workers=1", "--rounds=1", "--port", str(port), "--owner", str(os.getpid())),
+        "command": program("service", workers=1, rounds=1, port=port, owner=os.getpid()),
         "environment": {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
         "tier": "prod",
         "cpu": "100m",
@@ -261,8 +261,8 @@ MOVES: Final[DemoScene[MoveTurn]] = DemoScene(
     ),
     note=lambda turn: f"other programs leave too little memory: {turn.status['message']}" if turn.has_no_room else "",
     opened=opened,
-    setup_seconds=15.0,
-    round_seconds=15.0,
+    setup_seconds=5.0,
+    round_seconds=6.0,
     rounds=2,
     is_optional=True,
 )
