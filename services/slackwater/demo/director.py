@@ -66,16 +66,15 @@ async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: 
     (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
     shutil.rmtree(state_dir / DEMO_PICTURES, ignore_errors=True)
     workloads, kernel = Workloads(state_dir, len(os.sched_getaffinity(0))), Kernel.of(state_dir)
-    machine = {
-        "node": platform.node(),
-        "cpus": workloads.cpus,
-        "kernel": platform.release(),
-        "cgroups": kernel.hierarchy.version,
-        "load_average": list(os.getloadavg()),
-    }
     began = RunSummary(
         driver=driver,
-        machine=machine,
+        machine={
+            "node": platform.node(),
+            "cpus": workloads.cpus,
+            "kernel": platform.release(),
+            "cgroups": kernel.hierarchy.version,
+            "load_average": list(os.getloadavg()),
+        },
         started_at=datetime.now(UTC),
         seconds=seconds,
         scene=scene,
@@ -100,8 +99,8 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
     remains = _remains(Kernel.of(state_dir)) if found.driver == "linux" else ()
     update = {"restored_exactly": exact, "restored_files": files, "leftovers": remains, "finished": True}
     complete = found.model_copy(update=update)
-    complete = complete.model_copy(update={"failures": summary.failures(complete)})
-    complete = complete.model_copy(update={"exit": summary.exit_status(complete)})
+    judged = {"failures": summary.failures(complete), "exit": summary.exit_status(complete)}
+    complete = complete.model_copy(update=judged)
     write_atomically(file, complete.model_dump_json(indent=1) + "\n")
     console = console or terminal()
     told = [] if complete.stays_up else [*table.lines(complete, console.width), *table.next_steps(complete)]

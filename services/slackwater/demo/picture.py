@@ -6,7 +6,7 @@ It stands alone (its own colours, light and dark), so that a README and the cons
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from slackwater.charts.svg import Point, Scale, line, number, polyline, rect, text
@@ -16,6 +16,7 @@ from slackwater.demo.scene import DemoScene, Series, TurnFigure
 WIDTH, LEFT, RIGHT, ROW, LINES = 840.0, 190.0, 110.0, 22.0, 130.0
 _FACTOR: Final = 20
 """Between the smallest and the largest value, from which a scale is logarithmic."""
+_LOGARITHMIC: Final = " (logarithmic)"
 STYLE: Final = """
  text { font: 13px system-ui, sans-serif; fill: #1f2328 } .small { font-size: 11px; fill: #57606a }
  .title { font-size: 14px; font-weight: 600 } .ground { fill: #ffffff }
@@ -36,7 +37,7 @@ def picture(scene: DemoScene[Any], turns: Sequence[Turn[Any]]) -> str:
         parts += _lines(scene, series, turns, y)
         y += LINES + 62
     for column in scene.columns:
-        if column.better is not None:
+        if column.goal:
             parts += _bars(scene, column, turns, y)
             y += ROW * (len(turns) + 1) + 16
     return (
@@ -46,9 +47,7 @@ def picture(scene: DemoScene[Any], turns: Sequence[Turn[Any]]) -> str:
 
 
 def _css(scene: DemoScene[Any], variant: str) -> str:
-    return {name: css for name, css in zip(scene.compared, ("without", "with"), strict=True) if name}.get(
-        variant, "third"
-    )
+    return dict(zip(scene.compared, ("without", "with"), strict=True)).get(variant, "third")
 
 
 def _grouped(scene: DemoScene[Any], turns: Sequence[Turn[Any]]) -> list[Turn[Any]]:
@@ -58,10 +57,13 @@ def _grouped(scene: DemoScene[Any], turns: Sequence[Turn[Any]]) -> list[Turn[Any
 def _bars(scene: DemoScene[Any], column: TurnFigure[Any], turns: Sequence[Turn[Any]], y: float) -> list[str]:
     """A row per turn, grouped by variant, on a scale that starts at zero unless it is logarithmic."""
     values = [(turn, column.value(turn.record)) for turn in _grouped(scene, turns)]
-    numbers = [float(value) for _, value in values if isinstance(value, int | float)]
-    length = _length(numbers)
+    positive = [float(value) for _, value in values if isinstance(value, int | float) and value > 0]
+    is_logarithmic = max(positive, default=1.0) > _FACTOR * min(positive, default=1.0)
+    low = min(positive) / 2 if is_logarithmic else 0.0
+    length = _scale(low, max(positive, default=1.0), 0, WIDTH - LEFT - RIGHT, is_logarithmic=is_logarithmic)
     unit = f", {column.unit}" if column.unit else ""
-    parts = [text(10, y + 12, f"{column.heading}{unit}{_log(numbers)}: {column.better} is better", "")]
+    kind = _LOGARITHMIC if is_logarithmic else ""
+    parts = [text(10, y + 12, f"{column.heading}{unit}{kind}: {column.goal} is better", "")]
     for place, (turn, value) in enumerate(values, 1):
         width = length(float(value)) if isinstance(value, int | float) else 0.0
         top = y + place * ROW
@@ -71,31 +73,12 @@ def _bars(scene: DemoScene[Any], column: TurnFigure[Any], turns: Sequence[Turn[A
     return parts
 
 
-def _is_logarithmic(numbers: Sequence[float]) -> bool:
-    positive = [value for value in numbers if value > 0]
-    return bool(positive) and max(positive) > _FACTOR * min(positive)
-
-
-def _log(numbers: Sequence[float]) -> str:
-    return " (logarithmic)" if _is_logarithmic(numbers) else ""
-
-
-def _length(numbers: Sequence[float]) -> Scale | _LogScale:
-    positive = [value for value in numbers if value > 0]
-    if not _is_logarithmic(numbers):
-        return Scale(0, max(positive, default=1.0), 0, WIDTH - LEFT - RIGHT)
-    return _LogScale(math.log10(min(positive)) - 0.3, math.log10(max(positive)), 0, WIDTH - LEFT - RIGHT)
-
-
-class _LogScale:
-    """As Scale, over the logarithm of a value; zero has no length."""
-
-    def __init__(self, low: float, high: float, start: float, end: float) -> None:
-        self._scale = Scale(low, high, start, end)
-        self._start = start
-
-    def __call__(self, value: float) -> float:
-        return self._scale(math.log10(value)) if value > 0 else self._start
+def _scale(low: float, high: float, start: float, end: float, *, is_logarithmic: bool) -> Callable[[float], float]:
+    """Returns where a value lies. Zero is at the start of a logarithmic scale too."""
+    if not is_logarithmic:
+        return Scale(low, high, start, end)
+    scale = Scale(math.log10(low), math.log10(high), start, end)
+    return lambda value: scale(math.log10(value)) if value > 0 else start
 
 
 def _lines(scene: DemoScene[Any], series: Series[Any], turns: Sequence[Turn[Any]], y: float) -> list[str]:
@@ -106,16 +89,13 @@ def _lines(scene: DemoScene[Any], series: Series[Any], turns: Sequence[Turn[Any]
     seconds = max((at for points in drawn.values() for at, _ in points), default=1.0)
     top, bottom, left, right = y + 22, y + 22 + LINES, 60.0, WIDTH - 20
     x = Scale(0, seconds, left, right)
-    level: Scale | _LogScale
-    if series.is_logarithmic and values:
-        low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-        level, ticks = _LogScale(low, max(high, low + 1), bottom, top), [10.0**low, 10.0 ** max(high, low + 1)]
-    else:
-        most = max([*values, series.limit or 0.0, 1e-9])
-        level, ticks = Scale(0, 1.05 * most, bottom, top), [0.0, most]
-    kind = " (logarithmic)" if series.is_logarithmic else ""
+    low, high = 0.0, max([*values, series.limit or 0.0, 1e-9])
+    if series.is_logarithmic:
+        low, high = 10.0 ** math.floor(math.log10(min(values, default=1))), 10.0 ** math.ceil(math.log10(high))
+    level = _scale(low, high, bottom, top, is_logarithmic=series.is_logarithmic)
+    kind = _LOGARITHMIC if series.is_logarithmic else ""
     parts = [text(10, y + 12, series.title + kind, ""), line(left, bottom, right, bottom, "axis")]
-    parts += [text(left - 6, level(tick) + 4, f"{tick:,.4g}", "small", "end") for tick in ticks]
+    parts += [text(left - 6, level(tick) + 4, f"{tick:,.4g}", "small", "end") for tick in (low, high)]
     parts += [text(left, bottom + 14, "0 s", "small"), text(right, bottom + 14, f"{seconds:.0f} s", "small", "end")]
     if series.limit is not None:
         parts.append(line(left, level(series.limit), right, level(series.limit), "limit"))

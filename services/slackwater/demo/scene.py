@@ -37,8 +37,8 @@ class SceneVariant:
 
 @dataclass(frozen=True, slots=True)
 class TurnFigure(Generic[R]):
-    """A figure of a turn. With `better` it is compared between the two variants of the scene; `is_exact` if it is
-    counted and not measured, so that a repetition would show the same."""
+    """A figure of a turn. It is compared between the two variants of the scene with `better` if it is measured, with
+    `counted` if a repetition would show the same."""
 
     key: str
     heading: str
@@ -46,7 +46,12 @@ class TurnFigure(Generic[R]):
     unit: str = ""
     digits: int = 0
     better: Better | None = None
-    is_exact: bool = False
+    counted: Better | None = None
+
+    @property
+    def goal(self) -> Better | None:
+        """Which of two values is better; None of a figure that is not compared."""
+        return self.counted or self.better
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from slackwater.demo.machine.workloads import Workloads
 from slackwater.demo.narrator import Narrator
 from slackwater.model.errors import Unavailable
 
-_STEP_SECONDS = 0.1
+_STEP_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS = 0.1, 20.0, 0.3
 Condition = Callable[[], bool | Awaitable[bool]]
 
 
@@ -40,6 +40,11 @@ class Stage:
         """Returns a path that no turn has used before."""
         stem, dot, suffix = name.rpartition(".")
         return self.workloads.folder / f"{stem}-{time.monotonic_ns()}{dot}{suffix}"
+
+    async def batch_runs(self) -> bool:
+        """Waits until batch uses CPU; returns whether it did."""
+        began = self.kernel.read().batch_cpu
+        return await holds_within(lambda: self.kernel.read().batch_cpu - began >= _BUSY_CPU_SECONDS, _BUSY_SECONDS)
 
     @asynccontextmanager
     async def programs(self) -> AsyncIterator[list[Process]]:

@@ -72,7 +72,7 @@ def scene_of(turns: Iterator[InventedTurn | Exception], **changes: Any) -> DemoS
         "compared": ("plain", "ours"),
         "columns": (
             TurnFigure("ms", "latency", lambda turn: turn.ms, "ms", 1, "less"),
-            TurnFigure("count", "jobs", lambda turn: turn.count, better="more", is_exact=True),
+            TurnFigure("count", "jobs", lambda turn: turn.count, counted="more"),
             TurnFigure("is_restored", "restored", lambda turn: turn.is_restored),
         ),
         "promises": (

@@ -22,7 +22,8 @@ from slackwater.demo.report import Turn, report
 from slackwater.demo.scene import DemoScene
 from slackwater.demo.scenes import cache, cpu, fleet, lend, memory, moves, quotas
 from slackwater.demo.scenes.catalog import SCENES
-from slackwater.demo.scenes.lend import Room, place
+from slackwater.demo.scenes.lend import place
+from slackwater.model.quantities import Resources
 
 STRETCH = MeasuredStretch(seconds=3.5, requests=200, errors=0, p99_ms=20.0, pressure=0.02, prod_cpu=0.5, batch_cpu=0.9)
 LENT = lend.LendTurn(room_milli=1100, placed=4, placed_milli=1000, core_seconds=3.2, stretch=STRETCH)
@@ -125,12 +126,12 @@ def test_every_scene_draws_its_turns_and_names_its_variants(scene: DemoScene[Any
     assert scene.title.replace("'", "&#x27;") in drawn
     assert "nan" not in drawn
     assert {name for name in scene.compared if name} <= {variant.name for variant in scene.variants}
-    assert any(column.better for column in scene.columns)
+    assert any(column.goal for column in scene.columns)
 
 
 @given(st.integers(-100, 4000), st.integers(0, 1 << 33), st.integers(0, 20), st.integers(1, 1000))
 def test_a_placer_stays_within_its_room(cpu_milli: int, memory_bytes: int, waiting: int, pod_milli: int) -> None:
-    placed = place(Room(cpu_milli, memory_bytes), waiting, Room(pod_milli, 64 << 20))
+    placed = place(Resources(cpu_milli, memory_bytes), waiting, Resources(pod_milli, 64 << 20))
     assert 0 <= placed <= waiting
     assert placed == 0 or (placed * pod_milli <= cpu_milli and placed * (64 << 20) <= memory_bytes)
 

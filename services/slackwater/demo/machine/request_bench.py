@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from slackwater.charts.latency_chart import percentile
-from slackwater.demo.machine.kernel import KernelReading
-from slackwater.demo.machine.workloads import program
+from slackwater.demo.machine.workloads import Load, program
 from slackwater.demo.programs.load import Stretch
 from slackwater.demo.stage import Stage, holds_within, require
 
@@ -51,11 +50,15 @@ class RequestBench:
         """Returns the requests per second that take this share of the machine."""
         return load * self.stage.cpus / REQUEST_SECONDS
 
+    async def send(self, load: float, seconds: float, start: float = 0.0) -> Load:
+        """Start to send requests for so long; at once, or from this monotonic time on."""
+        schedule = [Stretch("turn", seconds, load * self.stage.cpus / REQUEST_SECONDS)]
+        return await self.stage.workloads.load(self.port, schedule, start, "turn", PATIENCE_SECONDS)
+
     async def measure(self, load: float, seconds: float) -> MeasuredStretch:
-        """Send requests for so long; returns what was measured in that time."""
+        """Send requests for so long, as many as take this share of the machine; returns what was measured then."""
         start = time.monotonic() + LEAD_SECONDS
-        schedule = [Stretch("turn", seconds, self.rate(load))]
-        generator = await self.stage.workloads.load(self.port, schedule, start, "turn", PATIENCE_SECONDS)
+        generator = await self.send(load, seconds, start)
         await asyncio.sleep(max(0.0, start - time.monotonic()))
         before = self.stage.kernel.read()
         await asyncio.sleep(max(0.0, start + seconds - time.monotonic()))
@@ -64,25 +67,16 @@ class RequestBench:
         samples = generator.samples("turn")
         p99 = percentile([sample.latency * 1000 for sample in samples], 0.99)
         span = max(1e-6, after.at - before.at)
+        waited = None if before.waited is None or after.waited is None else after.waited - before.waited
         return MeasuredStretch(
             seconds=seconds,
             requests=len(samples),
             errors=sum(not sample.ok for sample in samples),
             p99_ms=None if p99 is None else round(p99, 2),
-            pressure=_pressure(before, after),
+            pressure=None if waited is None else round(min(1.0, max(0.0, waited / span)), 4),
             prod_cpu=round((after.prod_cpu - before.prod_cpu) / span, 3),
             batch_cpu=round((after.batch_cpu - before.batch_cpu) / span, 3),
         )
-
-    @asynccontextmanager
-    async def usual(self, load: float, seconds: float) -> AsyncIterator[None]:
-        """Send requests during the block, at most for so long."""
-        schedule = [Stretch("usual", seconds, self.rate(load))]
-        generator = await self.stage.workloads.load(self.port, schedule, 0.0, "usual")
-        try:
-            yield
-        finally:
-            await self.stage.workloads.stop(generator.process)
 
     async def drain(self) -> None:
         """Wait until the service has worked off what it queued, so that no turn begins with another's backlog."""
@@ -96,12 +90,6 @@ class RequestBench:
 
         await asyncio.sleep(LEAD_SECONDS / 2)
         await holds_within(drained, _DRAIN_SECONDS)
-
-
-def _pressure(before: KernelReading, after: KernelReading) -> float | None:
-    if before.waited is None or after.waited is None or after.at <= before.at:
-        return None
-    return round(min(1.0, max(0.0, (after.waited - before.waited) / (after.at - before.at))), 4)
 
 
 @asynccontextmanager

@@ -130,10 +130,10 @@ MEMORY: Final[DemoScene[MemoryTurn]] = DemoScene(
     ),
     compared=(PLAIN, SLACKWATER),
     columns=(
-        TurnFigure("prod_killed", "prod killed", lambda turn: int(turn.prod_killed), better="less", is_exact=True),
+        TurnFigure("prod_killed", "prod killed", lambda turn: int(turn.prod_killed), counted="less"),
         TurnFigure(
             "killed", f"batch pods killed (of {BATCH_PODS})", lambda turn: turn.batch.count("killed"),
-            better="less", is_exact=True,
+            counted="less",
         ),
         TurnFigure("checkpoint", "evicted with a checkpoint", lambda turn: turn.batch.count("checkpoint")),
         TurnFigure("running", "still running", lambda turn: turn.batch.count("running")),

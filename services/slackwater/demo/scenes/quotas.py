@@ -223,7 +223,7 @@ QUOTAS: Final[DemoScene[QuotaTurn]] = DemoScene(
     columns=(
         TurnFigure(
             "borrower_running", f"{BORROWER} runs while {LENDER} is idle (of {JOBS} jobs)",
-            lambda turn: turn.borrower_running, better="more", is_exact=True,
+            lambda turn: turn.borrower_running, counted="more",
         ),
         TurnFigure("borrower_waiting", f"{BORROWER} waits", lambda turn: turn.borrower_waiting),
         TurnFigure("borrowed", f"{BORROWER} borrows", lambda turn: turn.borrowed_milli / 1000, "CPU", 2),
