@@ -63,8 +63,6 @@ async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: 
     All scenes without a limit of time are followed by a wait for the cancellation, so that a user can look around.
     """
     summary_path(state_dir).unlink(missing_ok=True)
-    (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
-    shutil.rmtree(state_dir / DEMO_PICTURES, ignore_errors=True)
     workloads, kernel = Workloads(state_dir, len(os.sched_getaffinity(0))), Kernel.of(state_dir)
     began = RunSummary(
         driver=driver,

@@ -16,7 +16,6 @@ from slackwater.demo.scene import DemoScene, Series, TurnFigure
 WIDTH, LEFT, RIGHT, ROW, LINES = 840.0, 190.0, 110.0, 22.0, 130.0
 _FACTOR: Final = 20
 """Between the smallest and the largest value, from which a scale is logarithmic."""
-_LOGARITHMIC: Final = " (logarithmic)"
 STYLE: Final = """
  text { font: 13px system-ui, sans-serif; fill: #1f2328 } .small { font-size: 11px; fill: #57606a }
  .title { font-size: 14px; font-weight: 600 } .ground { fill: #ffffff }
@@ -55,14 +54,11 @@ def _grouped(scene: DemoScene[Any], turns: Sequence[Turn[Any]]) -> list[Turn[Any
 
 
 def _bars(scene: DemoScene[Any], column: TurnFigure[Any], turns: Sequence[Turn[Any]], y: float) -> list[str]:
-    """A row per turn, grouped by variant, on a scale that starts at zero unless it is logarithmic."""
+    """A row per turn, grouped by variant."""
     values = [(turn, column.value(turn.record)) for turn in _grouped(scene, turns)]
-    positive = [float(value) for _, value in values if isinstance(value, int | float) and value > 0]
-    is_logarithmic = max(positive, default=1.0) > _FACTOR * min(positive, default=1.0)
-    low = min(positive) / 2 if is_logarithmic else 0.0
-    length = _scale(low, max(positive, default=1.0), 0, WIDTH - LEFT - RIGHT, is_logarithmic=is_logarithmic)
+    numbers = [float(value) for _, value in values if isinstance(value, int | float)]
+    length, _, kind = _scale(numbers, 0, WIDTH - LEFT - RIGHT)
     unit = f", {column.unit}" if column.unit else ""
-    kind = _LOGARITHMIC if is_logarithmic else ""
     parts = [text(10, y + 12, f"{column.heading}{unit}{kind}: {column.goal} is better", "")]
     for place, (turn, value) in enumerate(values, 1):
         width = length(float(value)) if isinstance(value, int | float) else 0.0
@@ -73,29 +69,28 @@ def _bars(scene: DemoScene[Any], column: TurnFigure[Any], turns: Sequence[Turn[A
     return parts
 
 
-def _scale(low: float, high: float, start: float, end: float, *, is_logarithmic: bool) -> Callable[[float], float]:
-    """Returns where a value lies. Zero is at the start of a logarithmic scale too."""
-    if not is_logarithmic:
-        return Scale(low, high, start, end)
-    scale = Scale(math.log10(low), math.log10(high), start, end)
-    return lambda value: scale(math.log10(value)) if value > 0 else start
+def _scale(numbers: Sequence[float], start: float, end: float) -> tuple[Callable[[float], float], Sequence[float], str]:
+    """Returns where a value lies, the ends of the scale, and its kind in words. It starts at zero unless the values are
+    far apart: then it is logarithmic, and zero is at its start."""
+    positive = [value for value in numbers if value > 0] or [1.0]
+    if max(positive) <= _FACTOR * min(positive):
+        return Scale(0, max(positive), start, end), (0.0, max(positive)), ""
+    low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
+    scale = Scale(low, high, start, end)
+    return lambda value: scale(math.log10(value)) if value > 0 else start, (10.0**low, 10.0**high), " (logarithmic)"
 
 
 def _lines(scene: DemoScene[Any], series: Series[Any], turns: Sequence[Turn[Any]], y: float) -> list[str]:
     """A line per variant, of its last turn, on one scale of time."""
     last = {turn.variant: series.points(turn.record) for turn in _grouped(scene, turns)}
     drawn = {variant: points for variant, points in last.items() if points}
-    values = [value for points in drawn.values() for _, value in points if value > 0]
+    values = [value for points in drawn.values() for _, value in points]
     seconds = max((at for points in drawn.values() for at, _ in points), default=1.0)
     top, bottom, left, right = y + 22, y + 22 + LINES, 60.0, WIDTH - 20
     x = Scale(0, seconds, left, right)
-    low, high = 0.0, max([*values, series.limit or 0.0, 1e-9])
-    if series.is_logarithmic:
-        low, high = 10.0 ** math.floor(math.log10(min(values, default=1))), 10.0 ** math.ceil(math.log10(high))
-    level = _scale(low, high, bottom, top, is_logarithmic=series.is_logarithmic)
-    kind = _LOGARITHMIC if series.is_logarithmic else ""
+    level, ticks, kind = _scale([*values, series.limit or 0.0], bottom, top)
     parts = [text(10, y + 12, series.title + kind, ""), line(left, bottom, right, bottom, "axis")]
-    parts += [text(left - 6, level(tick) + 4, f"{tick:,.4g}", "small", "end") for tick in (low, high)]
+    parts += [text(left - 6, level(tick) + 4, f"{tick:,.4g}", "small", "end") for tick in ticks]
     parts += [text(left, bottom + 14, "0 s", "small"), text(right, bottom + 14, f"{seconds:.0f} s", "small", "end")]
     if series.limit is not None:
         parts.append(line(left, level(series.limit), right, level(series.limit), "limit"))

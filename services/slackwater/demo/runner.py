@@ -48,7 +48,7 @@ class SceneRun:
         began = time.monotonic()
         entry = SceneSummary(plan=self.scene.plan)
         needed, left = self.scene.seconds(1), self._left()
-        why = self.scene.why_not(self.stage)
+        why = self.stage.lacks(self.scene.memory_mib, self.scene.disk_mib)
         if not why and left is not None and left + self.overtime_seconds < needed:
             why = f"the run is late: it needs {needed:.0f} s, {max(0.0, left):.0f} s are left"
         if why:

@@ -73,7 +73,6 @@ class Series(Generic[R]):
     points: Callable[[R], Sequence[tuple[float, float]]]
     limit: float | None = None
     limit_title: str = ""
-    is_logarithmic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +99,9 @@ class DemoScene(Generic[R]):
     series: Sequence[Series[R]] = ()
     note: Callable[[R], str] = lambda _: ""
     """What a reader must know of a turn to understand its figures; empty if nothing."""
-    why_not: Callable[[Stage], str] = lambda _: ""
-    """Why this machine cannot show the scene; empty if it can."""
+    memory_mib: int = 0
+    disk_mib: int = 0
+    """What must be available, so that the machine itself is not in want; the scene is left out without it."""
     driver: Literal["linux", "simulated"] = "linux"
     is_optional: bool = False
     """Runs only when it is asked for by name."""

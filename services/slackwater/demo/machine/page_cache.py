@@ -66,7 +66,8 @@ class CacheWatch:
         limits = [limits for at, limits, _ in self.readings if at <= until][-1:]
         if not limits or limits[0] == self.readings[0][1]:
             return None
-        return sum(_level_bytes(files[0], self.most_mib * MIB) for files in limits[0]) // MIB
+        most, levels = self.most_mib * MIB, [files[0].strip() for files in limits[0]]
+        return sum(most if level == "max" else min(most, int(level)) for level in levels) // MIB
 
     def is_original(self) -> bool:
         return self._limits() == self.readings[0][1]
@@ -86,11 +87,6 @@ class CacheWatch:
 
     def _limits(self) -> tuple[tuple[str, ...], ...]:
         return tuple(group.limits() for group in self.batch)
-
-
-def _level_bytes(level: str, without: int) -> int:
-    """The upper level of a file, or `without` where there is none."""
-    return without if level.strip() == "max" else min(without, int(level))
 
 
 def write_file(path: Path, mib: int) -> None:

@@ -23,7 +23,7 @@ from slackwater.demo.machine.workloads import program
 from slackwater.demo.programs.reader import BlockRead, reads_of
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
 from slackwater.demo.scenes.memory import LIMIT_MIB, NEEDED_MIB
-from slackwater.demo.stage import Stage, available_mib, free_mib, holds_within, lacking, require
+from slackwater.demo.stage import Stage, holds_within, require
 from slackwater.model.errors import Unavailable
 
 ALONE, PLAIN, SLACKWATER = "alone", "plain", "slackwater"
@@ -32,7 +32,6 @@ BATCH_REQUEST_MIB: Final = BATCH_MIB + 200
 """A hard limit of a batch pod too, which must not do what the rule is to do."""
 READS_PER_SECOND, BATCH_MIB_PER_SECOND = 800.0, 500.0
 WATERLINE_MIB, COOL_DOWN_SECONDS = 16, 60
-FREE_DISK_MIB: Final = PROD_MIB + BATCH_PODS * BATCH_MIB + 1000
 ALONE_SECONDS, BESIDE_SECONDS, SETTLED_SECONDS, END_SECONDS = 2.0, 6.0, 4.0, 2.0
 PRESSED_SECONDS: Final = 5
 """So many seconds of reading again above the waterline, batch must have its limit after."""
@@ -165,12 +164,6 @@ async def opened(stage: Stage) -> AsyncIterator[RunTurn[CacheTurn]]:
             path.unlink(missing_ok=True)
 
 
-def why_not(stage: Stage) -> str:
-    """Returns what this machine lacks for the scene."""
-    disk = free_mib(stage.workloads.folder)
-    return lacking([("memory are available", available_mib(), NEEDED_MIB), ("disk are free", disk, FREE_DISK_MIB)])
-
-
 _PODS: Final = {
     "scopeSelector": {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}]},
     "allowedActions": ["throttle"],
@@ -219,14 +212,14 @@ CACHE: Final[DemoScene[CacheTurn]] = DemoScene(
         Series(
             "p99 of prod's reads, ms: less is better",
             lambda turn: [(at, p99) for at, p99, _ in turn.moments if p99],
-            is_logarithmic=True,
         ),
         Series(
             "memory limit of batch, MiB",
             lambda turn: [(at, float(mib)) for at, _, mib in turn.moments if mib is not None],
         ),
     ),
-    why_not=why_not,
+    memory_mib=NEEDED_MIB,
+    disk_mib=PROD_MIB + BATCH_PODS * BATCH_MIB + 1000,
     opened=opened,
     setup_seconds=3.0,
     round_seconds=23.0,

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.demo.machine.request_bench import MeasuredStretch, RequestBench, running_bench
+from slackwater.demo.machine.request_bench import MeasuredStretch, running_bench
 from slackwater.demo.machine.workloads import program
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
 from slackwater.demo.stage import Stage, holds_within
@@ -34,37 +34,30 @@ class CpuTurn:
     is_restored: bool
 
 
-@dataclass(slots=True)
-class CpuTurns:
-    """Runs the turns beside the running service and batch job."""
-
-    stage: Stage
-    bench: RequestBench
-
-    async def run_turn(self, variant: str) -> CpuTurn:
-        """Send the surge once the weights of the variant are in force."""
-        kernel, api = self.stage.kernel, self.stage.api
-        await holds_within(lambda: kernel.batch_yields() == (variant != PLAIN), _WEIGHTS_SECONDS)
-        originals, decided = kernel.batch_limits(), len(await api.decisions("throttle"))
-        await self.bench.measure(LOAD, LEAD_SECONDS)
-        stretch = await self.bench.measure(LOAD, SURGE_SECONDS)
-        has_yielded, decided = kernel.batch_yields(), len(await api.decisions("throttle")) - decided
-        await api.observe()
-        is_restored = await holds_within(lambda: kernel.batch_limits() == originals, _RESTORE_SECONDS)
-        await self.bench.drain()
-        return CpuTurn(stretch, decided, has_yielded, is_restored)
-
-
 @asynccontextmanager
 async def opened(stage: Stage) -> AsyncIterator[RunTurn[CpuTurn]]:
     """Starts prod and batch, and waits until batch uses CPU."""
+    kernel, api = stage.kernel, stage.api
     async with running_bench(stage, 500 * stage.cpus) as bench, stage.programs() as pods:
+
+        async def run_turn(variant: str) -> CpuTurn:
+            """Send the surge once the weights of the variant are in force."""
+            await holds_within(lambda: kernel.batch_yields() == (variant != PLAIN), _WEIGHTS_SECONDS)
+            originals, decided = kernel.batch_limits(), len(await api.decisions("throttle"))
+            await bench.measure(LOAD, LEAD_SECONDS)
+            stretch = await bench.measure(LOAD, SURGE_SECONDS)
+            has_yielded, decided = kernel.batch_yields(), len(await api.decisions("throttle")) - decided
+            await api.observe()
+            is_restored = await holds_within(lambda: kernel.batch_limits() == originals, _RESTORE_SECONDS)
+            await bench.drain()
+            return CpuTurn(stretch, decided, has_yielded, is_restored)
+
         command = program("batch", processes=2 * stage.cpus)
         flags = ("--cpu-period-ms", "1000")  # the variants share CPU by weights (decision 0010)
         pods.append(await stage.workloads.pod("batch", "crunch", 250 * stage.cpus, "256Mi", *command, flags=flags))
         if not await stage.batch_runs():
             raise Unavailable("the batch job used no CPU")
-        yield CpuTurns(stage, bench).run_turn
+        yield run_turn
 
 
 CPU: Final[DemoScene[CpuTurn]] = DemoScene(
