@@ -65,12 +65,9 @@ def rounds_for(target_seconds: float) -> int:
 
 def _handle(client: socket.socket, rounds: int) -> None:
     client.settimeout(_CLIENT_PATIENCE_SECONDS)
-    request = b""
-    while b"\r\n\r\n" not in request and len(request) < 65536:
-        chunk = client.recv(65536)
-        if not chunk:
-            return
-        request += chunk
+    with client.makefile("rb") as request:
+        while request.readline() not in (b"\r\n", b""):
+            continue
     body = f"{_INSTANCE} ".encode() + answer(rounds) + b"\n"
     head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     client.sendall(head.encode() + body)

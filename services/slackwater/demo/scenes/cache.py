@@ -99,21 +99,24 @@ class CacheTurns:
             prod = await begin("prod")  # it has its file in the cache before batch begins
             watch = CacheWatch(prod, await asyncio.gather(*map(begin, batch)), BATCH_REQUEST_MIB)
             await _watched(watch, variant)
-            ended, reads = watch.seconds, reads_of(outs["prod"])
+            ended, reads = watch.seconds, _reads(outs["prod"], watch)
             begin_of_end = ended - END_SECONDS
-            batch_reads = [read for name in batch for read in _within(reads_of(outs[name]), watch, begin_of_end, ended)]
+            batch_reads = [read for name in batch for read in _reads(outs[name], watch) if read.at >= begin_of_end]
             if variant == SLACKWATER:
                 await self.stage.api.observe()
             return CacheTurn(
-                p99_ms=_p99_ms(_within(reads, watch, 0.0, ended)),
-                end_p99_ms=_p99_ms(_within(reads, watch, begin_of_end, ended)),
+                p99_ms=_p99_ms(reads, 0.0, ended),
+                end_p99_ms=_p99_ms(reads, begin_of_end, ended),
                 end_refault_mib=watch.refault_mib(begin_of_end, ended),
                 end_batch_mib=round(len(batch_reads) / END_SECONDS, 1),
                 pressed_seconds=watch.seconds_above(WATERLINE_MIB),
                 limit_mib=watch.limit_mib(ended),
                 seconds_to_limit=watch.lowered_at(),
                 is_restored=await holds_within(watch.is_original, _RESTORE_SECONDS),
-                moments=_moments(watch, ended, reads),
+                moments=[
+                    (end, _p99_ms(reads, end - _MOMENT_SECONDS, end), watch.limit_mib(end))
+                    for end in (number * _MOMENT_SECONDS for number in range(1, int(ended / _MOMENT_SECONDS) + 1))
+                ],
             )
 
 
@@ -134,20 +137,14 @@ def _tier(name: str) -> str:
     return "prod" if name == "prod" else "batch"
 
 
-def _within(reads: Sequence[BlockRead], watch: CacheWatch, since: float, until: float) -> list[BlockRead]:
-    return [read for read in reads if since <= read.at - watch.began < until]
+def _reads(out: Path, watch: CacheWatch) -> list[BlockRead]:
+    """Returns the reads so far by seconds since the begin of the watch."""
+    return [BlockRead(read.at - watch.began, read.seconds) for read in reads_of(out)]
 
 
-def _p99_ms(reads: Sequence[BlockRead]) -> float | None:
-    p99 = percentile([read.seconds * 1000 for read in reads], 0.99)
+def _p99_ms(reads: Sequence[BlockRead], since: float, until: float) -> float | None:
+    p99 = percentile([read.seconds * 1000 for read in reads if since <= read.at < until], 0.99)
     return None if p99 is None else round(p99, 3)
-
-
-def _moments(
-    watch: CacheWatch, ended: float, reads: Sequence[BlockRead]
-) -> list[tuple[float, float | None, int | None]]:
-    ends = [number * _MOMENT_SECONDS for number in range(1, int(ended / _MOMENT_SECONDS) + 1)]
-    return [(end, _p99_ms(_within(reads, watch, end - _MOMENT_SECONDS, end)), watch.limit_mib(end)) for end in ends]
 
 
 @asynccontextmanager

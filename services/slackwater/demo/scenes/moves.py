@@ -15,11 +15,12 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from slackwater.demo.machine.kernel import Kernel
-from slackwater.demo.machine.local_agents import LocalAgent, running_agents
+from slackwater.demo.machine.local_agents import LocalAgent, running
 from slackwater.demo.machine.workloads import program
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
 from slackwater.demo.stage import Condition, Stage, beside, holds_within
@@ -61,15 +62,9 @@ class ServiceClient:
 
 def longest_silence(answers: list[tuple[float, str]]) -> float | None:
     """Returns the longest time between two answers that requests without one lie between; None: there is none."""
-    longest, last, missed = None, None, False
-    for at, instance in answers:
-        if not instance:
-            missed = True
-            continue
-        if missed and last is not None:
-            longest = max(longest or 0.0, at - last)
-        last, missed = at, False
-    return longest
+    answered = [place for place, (_, instance) in enumerate(answers) if instance]
+    silences = [answers[later][0] - answers[place][0] for place, later in pairwise(answered) if later > place + 1]
+    return max(silences, default=None)
 
 
 def mixed_answers(answers: list[tuple[float, str]], old: str, new: str) -> int:
@@ -199,7 +194,9 @@ async def opened(stage: Stage) -> AsyncIterator[RunTurn[MoveTurn]]:
     folder, port = stage.workloads.state_dir / "moves", free_port()
     file = workload_file(folder / "workloads", port)
     label, digest = offered_label(WORKLOAD), digest_of(file.read_bytes())
-    async with running_agents(NODES, folder, stage.api.endpoint.nats_url, POOL, file.parent) as agents:
+    nats_url = stage.api.endpoint.nats_url
+    agents = [LocalAgent(node, folder / node, nats_url, POOL, file.parent) for node in NODES]
+    async with running(agents):
         moves = ServiceMoves(stage, ServiceClient(port), list(agents))
         await stage.workloads.from_file(file, agents[0].state_dir)
         await moves.find_pod()
