@@ -48,10 +48,9 @@ class Api:
         document = {"apiVersion": "slackwater.io/v1alpha1", "kind": _NAMES[kind], "metadata": {"name": name}}
         await self._ask("PUT", f"/v1/{kind}/{name}", json={**document, "spec": spec})
 
-    async def document(self, kind: str, name: str) -> Item | None:
+    async def document(self, kind: str, name: str) -> Any:
         """Returns the document in force; None if there is none."""
-        document: Item | None = await self.get(f"/v1/{kind}/{name}")
-        return document
+        return await self.get(f"/v1/{kind}/{name}")
 
     async def put_back(self, kind: str, name: str, document: Mapping[str, Any] | None) -> None:
         """Restore what `document` returned."""

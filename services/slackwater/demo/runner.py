@@ -58,9 +58,8 @@ class SceneRun:
         if failure and not self.is_broken and (why := other.found.disturbance(self.stage.cpus)):
             left_out, failure = f"{failure}, while {why}", ""
         entry = report(self.scene, self.turns, self.stage.cpus)
-        update: dict[str, Any] = {"took_seconds": round(time.monotonic() - began, 1), "left_out": left_out}
-        if failure:
-            update["failures"] = (*entry.failures, f"{self.scene.name}: {failure}")
+        failures = (*entry.failures, f"{self.scene.name}: {failure}") if failure else entry.failures
+        update = {"took_seconds": round(time.monotonic() - began, 1), "left_out": left_out, "failures": failures}
         return entry.model_copy(update=update), self.turns
 
     def _left(self) -> float | None:

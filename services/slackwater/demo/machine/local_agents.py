@@ -17,7 +17,7 @@ from slackwater.demo.machine.workloads import spawn
 from slackwater.demo.stage import holds_within
 from slackwater.runtime.state import VARIABLE, StateDir
 
-_POD_END_SECONDS, _END_SECONDS = 5.0, 30.0
+_LOG, _POD_END_SECONDS, _END_SECONDS = "agent.log", 5.0, 30.0
 
 
 @dataclass(slots=True)
@@ -36,10 +36,6 @@ class LocalAgent:
         """Names its cgroups."""
         return StateDir(self.state_dir).instance_id()
 
-    @property
-    def log(self) -> Path:
-        return self.state_dir / "agent.log"
-
     async def start(self) -> None:
         """Begin to report, with the workload files of its folder."""
         self.state_dir.mkdir(parents=True, exist_ok=True)
@@ -53,12 +49,12 @@ class LocalAgent:
         }
         flags = ("--nats", self.nats_url, "--node", self.node, "--state-dir", str(self.state_dir))
         command = (sys.executable, "-m", "slackwater.cli", "agent", *flags)
-        self.process = await spawn(*command, log=self.log, settings=settings)
+        self.process = await spawn(*command, log=self.state_dir / _LOG, settings=settings)
 
     def last_words(self) -> str:
         """Returns the last line of its log."""
         with suppress(OSError, IndexError):
-            return self.log.read_text(errors="replace").splitlines()[-1]
+            return (self.state_dir / _LOG).read_text(errors="replace").splitlines()[-1]
         return ""
 
     async def stop(self) -> None:

@@ -101,8 +101,5 @@ def write_file(path: Path, mib: int) -> None:
 
 def drop_cache(path: Path) -> None:
     """Drop the file from the page cache, so that its next reader reads the disk and is charged for it."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

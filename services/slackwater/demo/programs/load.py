@@ -96,12 +96,9 @@ class Generator:
 
 def read_samples(path: Path) -> list[Sample]:
     """The requests that the generator has written so far, without an incomplete last line."""
-    samples = []
-    for line in path.read_text().splitlines(keepends=True):
-        if line.endswith("\n"):
-            name, intended, latency, ok = line.split()
-            samples.append(Sample(name, float(intended), float(latency), ok == "1"))
-    return samples
+    text = path.read_text() if path.exists() else ""
+    fields = (line.split() for line in text[: text.rfind("\n") + 1].splitlines())
+    return [Sample(name, float(intended), float(latency), ok == "1") for name, intended, latency, ok in fields]
 
 
 def main(port: int, schedule: Sequence[tuple[str, float, float]], start: float, patience: float, out: str) -> int:

@@ -58,11 +58,6 @@ def seconds_per_round(budget_seconds: float = 0.3) -> float:
     return spent / rounds
 
 
-def rounds_for(target_seconds: float) -> int:
-    """The number of rounds that cost about `target_seconds` of CPU on this machine; at least one."""
-    return max(1, round(target_seconds / seconds_per_round()))
-
-
 def _handle(client: socket.socket, rounds: int) -> None:
     client.settimeout(_CLIENT_PATIENCE_SECONDS)
     with client.makefile("rb") as request:
@@ -89,7 +84,7 @@ def main(
     """Serve until SIGTERM or SIGINT, or the end of the owner. Returns 1 if a worker ends, because capacity is missing
     then. Without `rounds`, a request costs `request_ms` of CPU; `announce` is written once requests are answered.
     """
-    rounds = rounds or rounds_for(request_ms / 1000)
+    rounds = rounds or max(1, round(request_ms / 1000 / seconds_per_round()))
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))

@@ -100,6 +100,7 @@ async def opened(stage: Stage) -> AsyncIterator[RunTurn[FleetTurn]]:
 
 
 _RULE: Final = {"name": "pressure", "metricRule": {"name": "prod_cpu_pressure", "value": WATERLINE}}
+_AT_ONCE: Final = {"throttle": {"excessRatio": 1.0, "quotaAfterSeconds": 0}}
 
 FLEET: Final[DemoScene[FleetTurn]] = DemoScene(
     name="fleet",
@@ -108,14 +109,7 @@ FLEET: Final[DemoScene[FleetTurn]] = DemoScene(
     variants=(
         SceneVariant(PLAIN, "plain sharing", {"mode": "observe", "weights": "by-request"}),
         SceneVariant(
-            SLACKWATER,
-            "Slackwater",
-            {
-                "mode": "throttle",
-                "weights": "by-tier",
-                "rules": [_RULE],
-                "throttle": {"excessRatio": 1.0, "quotaAfterSeconds": 0},
-            },
+            SLACKWATER, "Slackwater", {"mode": "throttle", "weights": "by-tier", "rules": [_RULE], **_AT_ONCE}
         ),
     ),
     compared=(PLAIN, SLACKWATER),

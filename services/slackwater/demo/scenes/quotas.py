@@ -26,7 +26,7 @@ FIXED, ELASTIC, ASKED = "fixed", "elastic", "asked"
 LENDER, BORROWER = "team-a", "team-b"
 TEAMS: Final = (LENDER, BORROWER)
 JOBS, HALF, ASKED_JOBS = 4, 2, 2
-_TREE: Final = "/v1/quotas/root/tree"
+_TREE, _WAIT = "/v1/quotas/root/tree", ("admitted_at", "submitted_at")
 Ledger = dict[str, dict[str, Any]]
 """The quotas of the tree by name."""
 JOB_MEMORY, GRACE_SECONDS = "64Mi", 10.0
@@ -96,11 +96,11 @@ class QuotaStages:
 
     async def _turn(self) -> QuotaTurn:
         ledger = await self._ledger()
-        claims = {
-            team: [await self.stage.api.get(f"/v1/claims/{job.name}") or {} for job in self.jobs[team]]
-            for team in TEAMS
+        found = {
+            team: [await self.stage.api.get(f"/v1/claims/{job.name}") for job in self.jobs[team]] for team in TEAMS
         }
-        orders = [claim.get("reclaim") or {} for claim in claims[BORROWER]]
+        claims = {team: [claim for claim in found[team] if claim] for team in TEAMS}
+        orders = [claim["reclaim"] or {} for claim in claims[BORROWER]]
         return QuotaTurn(
             lender_running=self._running(LENDER),
             borrower_running=self._running(BORROWER),
@@ -170,9 +170,7 @@ def _cpu(ledger: Ledger, team: str, figure: str) -> int:
 
 def _waited(claim: dict[str, Any]) -> float:
     """Returns how long a claim waited for its admission, in seconds; 0 if it was not admitted."""
-    if not claim.get("admitted_at"):
-        return 0.0
-    admitted, submitted = (datetime.fromisoformat(claim[name]) for name in ("admitted_at", "submitted_at"))
+    admitted, submitted = (datetime.fromisoformat(claim[name] or claim["submitted_at"]) for name in _WAIT)
     return round((admitted - submitted).total_seconds(), 2)
 
 
