@@ -110,11 +110,10 @@ def _remains(kernel: Kernel) -> tuple[str, ...]:
 
 def restored(state_dir: Path) -> tuple[bool | None, int]:
     """The agent's report on reading back every file: whether all were restored, and how many; None without a report."""
-    try:
+    with suppress(FileNotFoundError):
         report = json.loads((state_dir / "agent" / "restore-report.json").read_text())
-    except FileNotFoundError:
-        return None, 0
-    return bool(report["exact"]), len(report["files"])
+        return bool(report["exact"]), len(report["files"])
+    return None, 0
 
 
 @dataclass(slots=True)

@@ -53,10 +53,11 @@ def next_steps(summary: RunSummary) -> list[str]:
     """Returns what a user may try, and where the console is."""
     if not summary.commands:
         return []
-    console = f"{summary.console_url}/demo"
+    begin, console = "try:", f"{summary.console_url}/demo"
     if not summary.stays_up:
+        begin = "try, answered from what this run recorded:"
         console = "make run (without SECONDS) stays up and prints its address"
-    return ["try:", *(f"  {command}" for command in summary.commands), f"console: {console}"]
+    return [begin, *(f"  {command}" for command in summary.commands), f"console: {console}"]
 
 
 def ending(summary: RunSummary) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,11 +30,9 @@ class Job:
     @property
     def state(self) -> dict[str, Any]:
         """What it holds, see slackwater.demo.programs.growth; `done` is false before it began."""
-        try:
-            state: dict[str, Any] = json.loads(self.out.read_text())
-        except (FileNotFoundError, ValueError):
-            return {"mib": 0, "slowest_ms": 0.0, "done": False}
-        return state
+        with suppress(FileNotFoundError, ValueError):
+            return dict(json.loads(self.out.read_text()))
+        return {"mib": 0, "slowest_ms": 0.0, "done": False}
 
     @property
     def held_mib(self) -> int:
