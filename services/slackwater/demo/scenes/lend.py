@@ -173,7 +173,7 @@ LEND: Final[DemoScene[LendTurn]] = DemoScene(
     ),
     note=lambda turn: f"offer {format_cpu(turn.room_milli)} CPU because {turn.full}" if turn.full else "",
     opened=opened,
-    setup_seconds=10.0,
-    round_seconds=11.0,
+    setup_seconds=9.0,
+    round_seconds=12.0,
     rounds=3,
 )
