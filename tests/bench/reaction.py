@@ -30,8 +30,8 @@ from tests.bench.policies.watch import QuotaWatch, UseWatch, lowered_of
 from tests.bench.verdict import Scale, Target
 
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
+from slackwater.charts.latency_chart import percentile
 from slackwater.demo.machine.kernel import Kernel
-from slackwater.demo.programs.load import percentile
 from slackwater.runtime.state import Endpoint
 
 TARGET_SECONDS = 2.0
@@ -221,7 +221,7 @@ def spread(seconds: Sequence[float]) -> Mapping[str, float | int | None]:
     if not seconds:
         return {"count": 0, "p50": None, "p99": None, "max": None}
     values = {"p50": percentile(seconds, 0.5), "p99": percentile(seconds, 0.99), "max": max(seconds)}
-    return {"count": len(seconds), **{name: round(value, 4) for name, value in values.items()}}
+    return {"count": len(seconds), **{name: round(value or 0.0, 4) for name, value in values.items()}}
 
 
 def put(endpoint: Endpoint, document: Mapping[str, Any]) -> None:

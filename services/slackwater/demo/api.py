@@ -48,10 +48,9 @@ class Api:
         document = {"apiVersion": "slackwater.io/v1alpha1", "kind": _NAMES[kind], "metadata": {"name": name}}
         await self._ask("PUT", f"/v1/{kind}/{name}", json={**document, "spec": spec})
 
-    async def document(self, kind: str, name: str) -> Item | None:
+    async def document(self, kind: str, name: str) -> Any:
         """Returns the document in force; None if there is none."""
-        document: Item | None = await self.get(f"/v1/{kind}/{name}")
-        return document
+        return await self.get(f"/v1/{kind}/{name}")
 
     async def put_back(self, kind: str, name: str, document: Mapping[str, Any] | None) -> None:
         """Restore what `document` returned."""
@@ -95,20 +94,18 @@ class Api:
         """Asks until the server has an answer: on a busy machine it may be away for a while."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
-            answer, problem = await self._answer(method, path, **how)
-            if answer is not None and answer.status_code < 300:
-                return answer.json()
-            if answer is not None and answer.status_code < 500:
-                if method != "PUT" and answer.status_code == 404:
+            try:
+                answer = await self._client.request(method, path, **how)
+            except httpx2.HTTPError as error:
+                problem = f"{method} {path}: {error!r}"
+            else:
+                if answer.status_code < 300:
+                    return answer.json()
+                if answer.status_code == 404 and method != "PUT":
                     return None
-                raise BrokenPromise(problem)
+                problem = f"{method} {path} answered {answer.status_code}: {answer.text[:200]}"
+                if answer.status_code < 500:
+                    raise BrokenPromise(problem)
             if time.monotonic() > deadline:
                 raise Unavailable(problem)
             await asyncio.sleep(_RETRY_SECONDS)
-
-    async def _answer(self, method: str, path: str, **how: Any) -> tuple[httpx2.Response | None, str]:
-        try:
-            answer = await self._client.request(method, path, **how)
-        except httpx2.HTTPError as error:
-            return None, f"{method} {path}: {error!r}"
-        return answer, f"{method} {path} answered {answer.status_code}: {answer.text[:200]}"

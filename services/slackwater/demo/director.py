@@ -28,7 +28,7 @@ from slackwater.demo import schedule, summary, table
 from slackwater.demo.api import Api
 from slackwater.demo.machine.kernel import Kernel
 from slackwater.demo.machine.workloads import Workloads
-from slackwater.demo.narrator import Narrator
+from slackwater.demo.narrator import Narrator, terminal
 from slackwater.demo.picture import picture
 from slackwater.demo.runner import SceneRun
 from slackwater.demo.scene import DemoScene
@@ -43,7 +43,6 @@ from slackwater.runtime.state import DEMO_PICTURES, RUN_SUMMARY, VARIABLE, Endpo
 _END_SECONDS, _END_STEP_SECONDS = 10.0, 0.2
 _OVERTIME_SECONDS, _LATE_SECONDS = 60.0, 3.0
 """How much later than said a run may end: until it has shown a scene, and afterwards."""
-_PIPE_WIDTH = 120
 _NO_CGROUPS = "it needs writable cgroups: run as root, or delegate a cgroup tree"
 
 
@@ -52,37 +51,29 @@ def summary_path(state_dir: Path) -> Path:
     return state_dir.parent / RUN_SUMMARY
 
 
-def terminal() -> Console:
-    """Returns a console as wide as the terminal; output to a pipe is as wide as the table."""
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
-
-
 async def run(endpoint: Endpoint, state_dir: Path, seconds: int | None, driver: str, scene: str = catalog.ALL) -> int:
     """Run the chosen scenes; return the exit status as known before the stop. Cancel the task to end it early.
 
     All scenes without a limit of time are followed by a wait for the cancellation, so that a user can look around.
     """
     summary_path(state_dir).unlink(missing_ok=True)
-    (state_dir / "agent" / "restore-report.json").unlink(missing_ok=True)  # of an earlier run
-    shutil.rmtree(state_dir / DEMO_PICTURES, ignore_errors=True)
     workloads, kernel = Workloads(state_dir, len(os.sched_getaffinity(0))), Kernel.of(state_dir)
-    machine = {
-        "node": platform.node(),
-        "cpus": workloads.cpus,
-        "kernel": platform.release(),
-        "cgroups": kernel.hierarchy.version,
-        "load_average": list(os.getloadavg()),
-    }
     began = RunSummary(
         driver=driver,
-        machine=machine,
+        machine={
+            "node": platform.node(),
+            "cpus": workloads.cpus,
+            "kernel": platform.release(),
+            "cgroups": kernel.hierarchy.version,
+            "load_average": list(os.getloadavg()),
+        },
         started_at=datetime.now(UTC),
         seconds=seconds,
         scene=scene,
         console_url=endpoint.http_url,
     )
     async with Api(endpoint, began.started_at, platform.node()) as api:
-        with Narrator(terminal()) as narrator:
+        with Narrator() as narrator:
             stage = Stage(api, narrator, workloads, kernel)
             return await Direction(stage, catalog.chosen(scene, driver), began).perform()
 
@@ -100,13 +91,12 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
     remains = _remains(Kernel.of(state_dir)) if found.driver == "linux" else ()
     update = {"restored_exactly": exact, "restored_files": files, "leftovers": remains, "finished": True}
     complete = found.model_copy(update=update)
-    complete = complete.model_copy(update={"failures": summary.failures(complete)})
-    complete = complete.model_copy(update={"exit": summary.exit_status(complete)})
+    judged = {"failures": summary.failures(complete), "exit": summary.exit_status(complete)}
+    complete = complete.model_copy(update=judged)
     write_atomically(file, complete.model_dump_json(indent=1) + "\n")
     console = console or terminal()
     told = [] if complete.stays_up else [*table.lines(complete, console.width), *table.next_steps(complete)]
-    for line in [*told, *table.ending(complete)]:
-        console.print(line, markup=False)
+    console.print("\n".join([*told, *table.ending(complete)]), markup=False)
     return complete.exit or 0
 
 
@@ -120,11 +110,10 @@ def _remains(kernel: Kernel) -> tuple[str, ...]:
 
 def restored(state_dir: Path) -> tuple[bool | None, int]:
     """The agent's report on reading back every file: whether all were restored, and how many; None without a report."""
-    try:
+    with suppress(FileNotFoundError):
         report = json.loads((state_dir / "agent" / "restore-report.json").read_text())
-    except FileNotFoundError:
-        return None, 0
-    return bool(report["exact"]), len(report["files"])
+        return bool(report["exact"]), len(report["files"])
+    return None, 0
 
 
 @dataclass(slots=True)
@@ -141,8 +130,8 @@ class Direction:
         seconds, driver = self.run.seconds, self.run.driver
         planned = schedule.plan([scene for scene in self.scenes if scene.driver == driver], seconds)
         others = [PlannedScene(scene, 0, _NO_CGROUPS) for scene in self.scenes if scene.driver != driver]
-        self._announce(planned)
         shown = [entry for entry in planned if entry.rounds]
+        self._announce(shown)
         self._write(scenes={
             entry.scene.name: SceneSummary(plan=entry.scene.plan, left_out=entry.left_out)
             for entry in (*others, *planned)
@@ -163,17 +152,16 @@ class Direction:
         """Print the table, and wait until cancelled."""
         narrator = self.stage.narrator
         narrator.__exit__()
-        narrator.write_lines([*table.lines(self.run, narrator.console.width), *table.next_steps(self.run)])
+        told = [*table.lines(self.run, narrator.console.width), *table.next_steps(self.run)]
+        narrator.console.print("\n".join(told), markup=False)
         narrator.write_line("all scenes are over; everything stays up until Ctrl-C, which puts everything back")
         await asyncio.Event().wait()
 
-    def _announce(self, planned: Sequence[PlannedScene]) -> None:
+    def _announce(self, shown: Sequence[PlannedScene]) -> None:
         """Say what will happen, with the seconds of each scene."""
         write_line = self.stage.narrator.write_line
-        shown = [scene for scene in planned if not scene.left_out]
-        total = sum(scene.seconds for scene in shown)
         write_line(f"pictures and tables while it runs: {self.stage.api.endpoint.http_url}/demo")
-        write_line(f"{counted(len(shown), 'scene')}, about {total:.0f} s:")
+        write_line(f"{counted(len(shown), 'scene')}, about {sum(scene.seconds for scene in shown):.0f} s:")
         for scene in shown:
             write_line(f"{scene.scene.name}, {scene.seconds:.0f} s: {scene.scene.plan}")
 

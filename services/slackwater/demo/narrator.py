@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 import time
 from dataclasses import dataclass, field
@@ -9,12 +10,19 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.status import Status
 
+_PIPE_WIDTH = 120
+
+
+def terminal() -> Console:
+    """Returns a console as wide as the terminal; output to a pipe is as wide as the table."""
+    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+
 
 @dataclass(slots=True)
 class Narrator:
     """Prints lines with the seconds since the start; without a terminal there is no status line."""
 
-    console: Console = field(default_factory=lambda: Console(highlight=False, soft_wrap=True))
+    console: Console = field(default_factory=terminal)
     began: float = field(default_factory=time.monotonic)
     _status: Status | None = None
 
@@ -36,11 +44,6 @@ class Narrator:
         line = f"{time.monotonic() - self.began:6.1f} s  {text}"
         for part in textwrap.wrap(line, max(width, 30), subsequent_indent=" " * 10, drop_whitespace=True) or [line]:
             self.console.print(part, markup=False)
-
-    def write_lines(self, texts: list[str]) -> None:
-        """Print lines as they are."""
-        for text in texts:
-            self.console.print(text, markup=False)
 
     def doing(self, text: str) -> None:
         """Show what happens now: on a terminal the status line, else nothing."""

@@ -6,7 +6,7 @@ It stands alone (its own colours, light and dark), so that a README and the cons
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from slackwater.charts.svg import Point, Scale, line, number, polyline, rect, text
@@ -36,7 +36,7 @@ def picture(scene: DemoScene[Any], turns: Sequence[Turn[Any]]) -> str:
         parts += _lines(scene, series, turns, y)
         y += LINES + 62
     for column in scene.columns:
-        if column.better is not None:
+        if column.goal:
             parts += _bars(scene, column, turns, y)
             y += ROW * (len(turns) + 1) + 16
     return (
@@ -46,9 +46,7 @@ def picture(scene: DemoScene[Any], turns: Sequence[Turn[Any]]) -> str:
 
 
 def _css(scene: DemoScene[Any], variant: str) -> str:
-    return {name: css for name, css in zip(scene.compared, ("without", "with"), strict=True) if name}.get(
-        variant, "third"
-    )
+    return dict(zip(scene.compared, ("without", "with"), strict=True)).get(variant, "third")
 
 
 def _grouped(scene: DemoScene[Any], turns: Sequence[Turn[Any]]) -> list[Turn[Any]]:
@@ -56,12 +54,12 @@ def _grouped(scene: DemoScene[Any], turns: Sequence[Turn[Any]]) -> list[Turn[Any
 
 
 def _bars(scene: DemoScene[Any], column: TurnFigure[Any], turns: Sequence[Turn[Any]], y: float) -> list[str]:
-    """A row per turn, grouped by variant, on a scale that starts at zero unless it is logarithmic."""
+    """A row per turn, grouped by variant."""
     values = [(turn, column.value(turn.record)) for turn in _grouped(scene, turns)]
     numbers = [float(value) for _, value in values if isinstance(value, int | float)]
-    length = _length(numbers)
+    length, _, kind = _scale(numbers, 0, WIDTH - LEFT - RIGHT)
     unit = f", {column.unit}" if column.unit else ""
-    parts = [text(10, y + 12, f"{column.heading}{unit}{_log(numbers)}: {column.better} is better", "")]
+    parts = [text(10, y + 12, f"{column.heading}{unit}{kind}: {column.goal} is better", "")]
     for place, (turn, value) in enumerate(values, 1):
         width = length(float(value)) if isinstance(value, int | float) else 0.0
         top = y + place * ROW
@@ -71,49 +69,26 @@ def _bars(scene: DemoScene[Any], column: TurnFigure[Any], turns: Sequence[Turn[A
     return parts
 
 
-def _is_logarithmic(numbers: Sequence[float]) -> bool:
-    positive = [value for value in numbers if value > 0]
-    return bool(positive) and max(positive) > _FACTOR * min(positive)
-
-
-def _log(numbers: Sequence[float]) -> str:
-    return " (logarithmic)" if _is_logarithmic(numbers) else ""
-
-
-def _length(numbers: Sequence[float]) -> Scale | _LogScale:
-    positive = [value for value in numbers if value > 0]
-    if not _is_logarithmic(numbers):
-        return Scale(0, max(positive, default=1.0), 0, WIDTH - LEFT - RIGHT)
-    return _LogScale(math.log10(min(positive)) - 0.3, math.log10(max(positive)), 0, WIDTH - LEFT - RIGHT)
-
-
-class _LogScale:
-    """As Scale, over the logarithm of a value; zero has no length."""
-
-    def __init__(self, low: float, high: float, start: float, end: float) -> None:
-        self._scale = Scale(low, high, start, end)
-        self._start = start
-
-    def __call__(self, value: float) -> float:
-        return self._scale(math.log10(value)) if value > 0 else self._start
+def _scale(numbers: Sequence[float], start: float, end: float) -> tuple[Callable[[float], float], Sequence[float], str]:
+    """Returns where a value lies, the ends of the scale, and its kind in words. It starts at zero unless the values are
+    far apart: then it is logarithmic, and zero is at its start."""
+    positive = [value for value in numbers if value > 0] or [1.0]
+    if max(positive) <= _FACTOR * min(positive):
+        return Scale(0, max(positive), start, end), (0.0, max(positive)), ""
+    low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
+    scale = Scale(low, high, start, end)
+    return lambda value: scale(math.log10(value)) if value > 0 else start, (10.0**low, 10.0**high), " (logarithmic)"
 
 
 def _lines(scene: DemoScene[Any], series: Series[Any], turns: Sequence[Turn[Any]], y: float) -> list[str]:
     """A line per variant, of its last turn, on one scale of time."""
     last = {turn.variant: series.points(turn.record) for turn in _grouped(scene, turns)}
     drawn = {variant: points for variant, points in last.items() if points}
-    values = [value for points in drawn.values() for _, value in points if value > 0]
+    values = [value for points in drawn.values() for _, value in points]
     seconds = max((at for points in drawn.values() for at, _ in points), default=1.0)
     top, bottom, left, right = y + 22, y + 22 + LINES, 60.0, WIDTH - 20
     x = Scale(0, seconds, left, right)
-    level: Scale | _LogScale
-    if series.is_logarithmic and values:
-        low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-        level, ticks = _LogScale(low, max(high, low + 1), bottom, top), [10.0**low, 10.0 ** max(high, low + 1)]
-    else:
-        most = max([*values, series.limit or 0.0, 1e-9])
-        level, ticks = Scale(0, 1.05 * most, bottom, top), [0.0, most]
-    kind = " (logarithmic)" if series.is_logarithmic else ""
+    level, ticks, kind = _scale([*values, series.limit or 0.0], bottom, top)
     parts = [text(10, y + 12, series.title + kind, ""), line(left, bottom, right, bottom, "axis")]
     parts += [text(left - 6, level(tick) + 4, f"{tick:,.4g}", "small", "end") for tick in ticks]
     parts += [text(left, bottom + 14, "0 s", "small"), text(right, bottom + 14, f"{seconds:.0f} s", "small", "end")]

@@ -41,7 +41,7 @@ def report(scene: DemoScene[Any], turns: Sequence[Turn[Any]], cpus: int) -> Scen
             )
             for turn in turns
         ),
-        comparisons=tuple(_compared(scene, column, turns, cpus) for column in scene.columns if column.better),
+        comparisons=tuple(_compared(scene, column, turns, cpus) for column in scene.columns if column.goal),
         notes=tuple(note for turn in turns if (note := scene.note(turn.record)))[-1:],
         failures=tuple(text for promise in scene.promises for text in _broken(scene, promise, turns)),
     )
@@ -62,11 +62,20 @@ def cell(column: TurnFigure[Any], value: Value) -> str:
 
 
 def _compared(scene: DemoScene[Any], column: TurnFigure[Any], turns: Sequence[Turn[Any]], cpus: int) -> Comparison:
+    """Returns a figure in both variants, and the word on it with what kept it from being told. Where a machine is
+    disturbed, only a figure that was counted can differ: what is measured differs for many reasons, and what is equal
+    may have had no chance.
+    """
     without, ours = (_values(column, turns, variant) for variant in scene.compared)
     word: Word | None = None
     why = ""
-    if scene.compared[0] and column.better is not None:
-        word, why = _compared_word(column, without, ours, disturbance(scene, turns, cpus))
+    if scene.compared[0] and column.goal:
+        word = compare(without, ours, column.goal, is_exact=bool(column.counted))
+        disturbed = disturbance(scene, turns, cpus)
+        if disturbed and (not column.counted or word is Word.SAME):
+            word = Word.TOO_FEW
+        if word is Word.TOO_FEW:
+            why = disturbed or f"{counted(len(without), 'turn')} without, {len(ours)} with"
     return Comparison(
         figure=f"{column.heading}, {column.unit}" if column.unit else column.heading,
         without=spread_text(without, column.digits) if scene.compared[0] else "",
@@ -74,20 +83,6 @@ def _compared(scene: DemoScene[Any], column: TurnFigure[Any], turns: Sequence[Tu
         word=word,
         why=why,
     )
-
-
-def _compared_word(
-    column: TurnFigure[Any], without: Sequence[float], ours: Sequence[float], disturbed: str
-) -> tuple[Word, str]:
-    """Returns the word on a figure, and why it is too few to tell. Where a machine is disturbed, only a figure that was
-    counted can differ: what is measured differs for many reasons, and what is equal may have had no chance."""
-    if column.better is None:
-        return Word.TOO_FEW, ""
-    word = compare(without, ours, column.better, is_exact=column.is_exact)
-    if disturbed and (not column.is_exact or word is Word.SAME):
-        return Word.TOO_FEW, disturbed
-    few = f"{counted(len(without), 'turn')} without, {len(ours)} with"
-    return word, (disturbed or few) if word is Word.TOO_FEW else ""
 
 
 def disturbance(scene: DemoScene[Any], turns: Sequence[Turn[Any]], cpus: int) -> str:

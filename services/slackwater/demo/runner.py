@@ -48,7 +48,7 @@ class SceneRun:
         began = time.monotonic()
         entry = SceneSummary(plan=self.scene.plan)
         needed, left = self.scene.seconds(1), self._left()
-        why = self.scene.why_not(self.stage)
+        why = self.stage.lacks(self.scene.memory_mib, self.scene.disk_mib)
         if not why and left is not None and left + self.overtime_seconds < needed:
             why = f"the run is late: it needs {needed:.0f} s, {max(0.0, left):.0f} s are left"
         if why:
@@ -58,9 +58,8 @@ class SceneRun:
         if failure and not self.is_broken and (why := other.found.disturbance(self.stage.cpus)):
             left_out, failure = f"{failure}, while {why}", ""
         entry = report(self.scene, self.turns, self.stage.cpus)
-        update: dict[str, Any] = {"took_seconds": round(time.monotonic() - began, 1), "left_out": left_out}
-        if failure:
-            update["failures"] = (*entry.failures, f"{self.scene.name}: {failure}")
+        failures = (*entry.failures, f"{self.scene.name}: {failure}") if failure else entry.failures
+        update = {"took_seconds": round(time.monotonic() - began, 1), "left_out": left_out, "failures": failures}
         return entry.model_copy(update=update), self.turns
 
     def _left(self) -> float | None:

@@ -37,8 +37,8 @@ class SceneVariant:
 
 @dataclass(frozen=True, slots=True)
 class TurnFigure(Generic[R]):
-    """A figure of a turn. With `better` it is compared between the two variants of the scene; `is_exact` if it is
-    counted and not measured, so that a repetition would show the same."""
+    """A figure of a turn. It is compared between the two variants of the scene with `better` if it is measured, with
+    `counted` if a repetition would show the same."""
 
     key: str
     heading: str
@@ -46,7 +46,12 @@ class TurnFigure(Generic[R]):
     unit: str = ""
     digits: int = 0
     better: Better | None = None
-    is_exact: bool = False
+    counted: Better | None = None
+
+    @property
+    def goal(self) -> Better | None:
+        """Which of two values is better; None of a figure that is not compared."""
+        return self.counted or self.better
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,6 @@ class Series(Generic[R]):
     points: Callable[[R], Sequence[tuple[float, float]]]
     limit: float | None = None
     limit_title: str = ""
-    is_logarithmic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +99,9 @@ class DemoScene(Generic[R]):
     series: Sequence[Series[R]] = ()
     note: Callable[[R], str] = lambda _: ""
     """What a reader must know of a turn to understand its figures; empty if nothing."""
-    why_not: Callable[[Stage], str] = lambda _: ""
-    """Why this machine cannot show the scene; empty if it can."""
+    memory_mib: int = 0
+    disk_mib: int = 0
+    """What must be available, so that the machine itself is not in want; the scene is left out without it."""
     driver: Literal["linux", "simulated"] = "linux"
     is_optional: bool = False
     """Runs only when it is asked for by name."""

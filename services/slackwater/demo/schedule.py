@@ -52,9 +52,8 @@ def plan(scenes: Sequence[DemoScene[Any]], seconds: int | None) -> list[PlannedS
     while more := [s for s in scenes if 0 < rounds[s.name] < MOST_ROUNDS and s.round_seconds <= left]:
         scene = min(more, key=lambda candidate: rounds[candidate.name])
         rounds[scene.name], left = rounds[scene.name] + 1, left - scene.round_seconds
+    why = "it needs {:.0f} s, and SECONDS={} has no time for it"
     return [
-        PlannedScene(scene, count)
-        if (count := rounds[scene.name])
-        else PlannedScene(scene, 0, f"it needs {scene.seconds(1):.0f} s, and SECONDS={seconds} has no time for it")
-        for scene in scenes
+        PlannedScene(scene, count, "" if count else why.format(scene.seconds(1), seconds))
+        for scene, count in zip(scenes, rounds.values(), strict=True)
     ]

@@ -7,7 +7,7 @@ import inspect
 import shutil
 import time
 from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from slackwater.demo.machine.workloads import Workloads
 from slackwater.demo.narrator import Narrator
 from slackwater.model.errors import Unavailable
 
-_STEP_SECONDS = 0.1
+_STEP_SECONDS, _BUSY_SECONDS, _BUSY_CPU_SECONDS = 0.1, 20.0, 0.3
 Condition = Callable[[], bool | Awaitable[bool]]
 
 
@@ -40,6 +40,19 @@ class Stage:
         """Returns a path that no turn has used before."""
         stem, dot, suffix = name.rpartition(".")
         return self.workloads.folder / f"{stem}-{time.monotonic_ns()}{dot}{suffix}"
+
+    def lacks(self, memory_mib: int, disk_mib: int) -> str:
+        """Returns what the machine has too little of, in words; empty if it has all of it."""
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        memory = next((int(line.split()[1]) >> 10 for line in lines if line.startswith("MemAvailable:")), 0)
+        disk = shutil.disk_usage(self.workloads.folder).free >> 20
+        needs = (("memory are available", memory, memory_mib), ("disk are free", disk, disk_mib))
+        return "; ".join(f"{has:,} MiB of {what}, it needs {needed:,}" for what, has, needed in needs if has < needed)
+
+    async def batch_runs(self) -> bool:
+        """Waits until batch uses CPU; returns whether it did."""
+        began = self.kernel.read().batch_cpu
+        return await holds_within(lambda: self.kernel.read().batch_cpu - began >= _BUSY_CPU_SECONDS, _BUSY_SECONDS)
 
     @asynccontextmanager
     async def programs(self) -> AsyncIterator[list[Process]]:
@@ -79,21 +92,3 @@ async def require(condition: Condition, seconds: float, problem: str) -> None:
     """Waits for a condition. Raises Unavailable if it does not hold in time."""
     if not await holds_within(condition, seconds):
         raise Unavailable(f"{problem} within {seconds:g} s")
-
-
-def available_mib() -> int:
-    """Returns the memory that programs can have without swapping."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return next((int(line.split()[1]) >> 10 for line in lines if line.startswith("MemAvailable:")), 0)
-
-
-def free_mib(folder: Path) -> int:
-    """Returns the space of the folder's disk."""
-    return shutil.disk_usage(folder).free >> 20
-
-
-def lacking(wanted: Sequence[tuple[str, int, int]]) -> str:
-    """Returns which of these amounts (what, MiB there, MiB needed) are too small, in words; empty if none is."""
-    return "; ".join(
-        f"{there:,} MiB of {what}, it needs {needed:,}" for what, there, needed in wanted if there < needed
-    )

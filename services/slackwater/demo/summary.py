@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -89,19 +89,15 @@ class RunSummary(_Part):
 
 def failures(summary: RunSummary) -> tuple[str, ...]:
     """Returns what was promised and not done, one line each."""
-    broken = [text for scene in summary.scenes.values() for text in scene.failures]
+    problems = [text for scene in summary.scenes.values() for text in scene.failures]
     if not summary.finished:
-        return tuple(broken)
-    return (*broken, *_not_put_back(summary))
-
-
-def _not_put_back(summary: RunSummary) -> Sequence[str]:
-    problems = [f"left behind: {leftover}" for leftover in summary.leftovers]
+        return tuple(problems)
+    problems += [f"left behind: {leftover}" for leftover in summary.leftovers]
     if summary.restored_exactly is None:
         problems.append("the agent wrote no restore report: whether every file was restored is unknown")
     elif not summary.restored_exactly:
         problems.append("not every file has its original value")
-    return problems
+    return tuple(problems)
 
 
 def exit_status(summary: RunSummary) -> int | None:

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from slackwater.demo.summary import EXITS, Comparison, RunSummary, SceneSummary, exit_status
 
-_WIDE = 92
-
 
 def lines(summary: RunSummary, width: int) -> list[str]:
     """Returns the table with what was left out and why, for a terminal of this width."""
     shown = {name: scene for name, scene in summary.scenes.items() if scene.is_shown}
-    found = (_wide if width >= _WIDE else _narrow)(shown) if shown else []
+    found = _wide(shown) if shown else []
+    if max(map(len, found), default=0) > width:
+        found = _narrow(shown)
     whys = {compared.why: None for scene in shown.values() for compared in scene.comparisons if compared.why}
     if whys:
         found.append(f"too few to tell: {next(iter(whys))}; more turns: make run SCENE={next(iter(shown))}")
@@ -53,10 +53,11 @@ def next_steps(summary: RunSummary) -> list[str]:
     """Returns what a user may try, and where the console is."""
     if not summary.commands:
         return []
-    console = f"{summary.console_url}/demo"
+    begin, console = "try:", f"{summary.console_url}/demo"
     if not summary.stays_up:
+        begin = "try, answered from what this run recorded:"
         console = "make run (without SECONDS) stays up and prints its address"
-    return ["try:", *(f"  {command}" for command in summary.commands), f"console: {console}"]
+    return [begin, *(f"  {command}" for command in summary.commands), f"console: {console}"]
 
 
 def ending(summary: RunSummary) -> list[str]:

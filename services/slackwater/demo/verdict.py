@@ -42,44 +42,28 @@ def compare(values: Sequence[float], others: Sequence[float], better: Better, *,
     """Returns the word on `others` against `values`; both in any order, all finite."""
     if not values or not others:
         return Word.TOO_FEW
+    value, other = median(values), median(others)
     if is_exact:
-        return _counted(values, others, better)
-    if chance(values, others) <= BY_CHANCE:
-        return _direction(median(values), median(others), better)
-    enough = min(len(values), len(others)) >= FEWEST_TURNS
-    return Word.SAME if enough and _are_alike(median(values), median(others)) else Word.TOO_FEW
+        is_same = len({*values, *others}) == 1
+        is_apart = max(values) < min(others) or max(others) < min(values)
+    else:
+        is_alike = abs(value - other) <= ALIKE * max(abs(value), abs(other))
+        is_same = is_alike and min(len(values), len(others)) >= FEWEST_TURNS
+        is_apart = chance(values, others) <= BY_CHANCE
+    if is_apart:
+        return Word.BETTER if (other < value) == (better == "less") else Word.WORSE
+    return Word.SAME if is_same else Word.TOO_FEW
 
 
 def chance(values: Sequence[float], others: Sequence[float]) -> float:
     """Returns the share of all ways to deal these values to two variants of these sizes whose rank sums are as far
-    from their mean as the measured one: 1 where nothing differs."""
-    ranks = _ranks([*values, *others])
+    from their mean as the measured one: 1 where nothing differs. Equal values share the mean of their ranks."""
+    ordered = sorted([*values, *others])
+    ranks = [ordered.index(value) + (ordered.count(value) + 1) / 2 for value in (*values, *others)]
     mean = sum(ranks) * len(values) / len(ranks)
     distance = abs(sum(ranks[: len(values)]) - mean)
     ways = [abs(sum(dealt) - mean) >= distance - 1e-9 for dealt in combinations(ranks, len(values))]
     return sum(ways) / len(ways)
-
-
-def _ranks(values: Sequence[float]) -> list[float]:
-    """The rank of each value; equal values share the mean of theirs."""
-    ordered = sorted(values)
-    return [ordered.index(value) + (ordered.count(value) + 1) / 2 for value in values]
-
-
-def _counted(values: Sequence[float], others: Sequence[float], better: Better) -> Word:
-    if len({*values, *others}) == 1:
-        return Word.SAME
-    if max(values) < min(others) or max(others) < min(values):
-        return _direction(values[0], others[0], better)
-    return Word.TOO_FEW
-
-
-def _direction(value: float, other: float, better: Better) -> Word:
-    return Word.BETTER if (other < value) == (better == "less") else Word.WORSE
-
-
-def _are_alike(value: float, other: float) -> bool:
-    return abs(value - other) <= ALIKE * max(abs(value), abs(other))
 
 
 def spread_text(values: Sequence[float], digits: int = 1) -> str:

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
 
-from slackwater.demo.programs.load import Sample, percentile
+from slackwater.charts.latency_chart import percentile
+from slackwater.demo.programs.load import Sample
 
 _STEP_SECONDS = 0.1
 _PIECE_SECONDS = 0.5
@@ -282,4 +283,4 @@ def p99_of_enough_ms(samples: Sequence[Sample]) -> float | None:
 
 def _quantile(values: Sequence[float], q: float) -> float | None:
     found = percentile(values, q)
-    return None if math.isnan(found) else round(found, 2)
+    return None if found is None else round(found, 2)

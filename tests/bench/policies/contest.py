@@ -36,7 +36,7 @@ from tests.bench.policies.watch import QuotaWatch, UseWatch, batch_stands_still,
 from slackwater.demo.api import NODEQOS, Api
 from slackwater.demo.machine.kernel import Kernel
 from slackwater.demo.machine.workloads import Workloads, program
-from slackwater.demo.programs.load import Sample
+from slackwater.demo.programs.load import Sample, Stretch
 
 BATCH_PODS, BATCH_SHARE = 8, 0.42
 """The number of batch pods, and their total demand as a share of the machine."""
@@ -117,7 +117,7 @@ class Contest:
 
     async def _crowd(self, cpu_milli: int) -> None:
         """Start CPU-bound batch pods, each limited, so that their demand is known."""
-        command = program("batch", "--processes", str(-(-cpu_milli // 1000)))
+        command = program("batch", processes=-(-cpu_milli // 1000))
         limit = ("--cpu-limit", f"{cpu_milli}m")
         for number in range(1, BATCH_PODS + 1):
             name = f"reindex-{number}"
@@ -153,8 +153,8 @@ class Contest:
         self.alone_calm += undisturbed(samples, used)
         self.alone_stolen += stolen(used, began, began + _SURGE_SECONDS)
 
-    def _stretches(self) -> str:
-        return f"rest:{_REST_SECONDS}:{self.rest_rate},surge:{_SURGE_SECONDS}:{self.surge_rate}"
+    def _stretches(self) -> list[Stretch]:
+        return [Stretch("rest", _REST_SECONDS, self.rest_rate), Stretch("surge", _SURGE_SECONDS, self.surge_rate)]
 
     async def _surge(self, policy: str, document: dict[str, Any], use: UseWatch) -> bool:
         """Run rest and surge, and wait until batch is restored. Return whether it was restored in time."""

@@ -34,14 +34,12 @@ class QuotaWatch:
     kernel: Kernel
     originals: Mapping[str, int | None] = field(default_factory=dict)
     changes: list[ObservedQuotaChange] = field(default_factory=list)
-    _folders: Mapping[str, Path] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def __enter__(self) -> QuotaWatch:
         """Start before any throttle, because the first readings are taken as the originals."""
-        self._folders = self.kernel.batch_folders()
-        self.originals = self.kernel.limits_of(self._folders)
+        self.originals = self.kernel.batch_limits()
         self._thread = threading.Thread(target=self._poll, name="quota-watch", daemon=True)
         self._thread.start()
         return self
@@ -61,7 +59,7 @@ class QuotaWatch:
     def _poll(self) -> None:
         known = dict(self.originals)
         while not self._stop.wait(_POLL_SECONDS):
-            for pod, limit in self.kernel.limits_of(self._folders).items():
+            for pod, limit in self.kernel.batch_limits().items():
                 if pod in known and known[pod] != limit:
                     known[pod] = limit
                     self.changes.append(ObservedQuotaChange(time.monotonic(), pod, limit))

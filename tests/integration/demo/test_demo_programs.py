@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from slackwater.demo.machine.page_cache import drop_cache, write_file
+from slackwater.demo.machine.workloads import program
 from slackwater.demo.programs.load import read_samples
 from slackwater.demo.programs.reader import reads_of
 
@@ -40,16 +41,14 @@ def gone(pid: int) -> bool:
         return True
 
 
-def start(*module: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", *module], env=ENVIRONMENT, start_new_session=True)
+def start(name: str, **arguments: object) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(program(name, **arguments), env=ENVIRONMENT, start_new_session=True)
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     announced = tmp_path / "service.json"
-    process = start(
-        "slackwater.demo.programs.service", "--workers", "2", "--rounds", "500", "--announce", str(announced)
-    )
+    process = start("service", workers=2, rounds=500, announce=announced)
     until(announced.exists, "the service never announced itself")
     yield process, json.loads(announced.read_text())["port"]
     process.kill()
@@ -79,8 +78,8 @@ def test_sigterm_ends_the_service_and_its_workers(service: tuple[subprocess.Pope
 def test_the_generator_measures_every_request(service: tuple[subprocess.Popen[bytes], int], tmp_path: Path) -> None:
     _, port = service
     out = tmp_path / "latencies"
-    arguments = ("--port", str(port), "--schedule", "rest:0.3:20,surge:0.5:100", "--out", str(out))
-    assert start("slackwater.demo.programs.load", *arguments).wait(60) == 0
+    schedule = [("rest", 0.3, 20), ("surge", 0.5, 100)]
+    assert start("load", port=port, schedule=schedule, start=0, patience=5, out=out).wait(60) == 0
     samples = read_samples(out)
     assert {sample.stretch for sample in samples} == {"rest", "surge"}
     assert all(sample.ok and sample.latency > 0 for sample in samples)
@@ -92,7 +91,7 @@ def cpu_ticks(pid: int) -> int:
 
 
 def test_batch_uses_cpu_and_ends_on_sigint() -> None:
-    process = start("slackwater.demo.programs.batch", "--processes", "1")
+    process = start("batch", processes=1)
     until(lambda: bool(children_of(process.pid)), "no burner was started")
     [burner] = children_of(process.pid)
     until(lambda: cpu_ticks(burner) > 2, "the burner used no CPU")
@@ -103,8 +102,7 @@ def test_batch_uses_cpu_and_ends_on_sigint() -> None:
 
 def test_a_growing_program_holds_what_it_was_asked_for_and_ends_with_its_checkpoint(tmp_path: Path) -> None:
     out, checkpoint = tmp_path / "out.json", tmp_path / "checkpoint.json"
-    flags = ("--start", "1", "--end", "3", "--out", str(out), "--checkpoint", str(checkpoint))
-    process = start("slackwater.demo.programs.growth", *flags)
+    process = start("growth", start=1, end=3, per_second=100, out=out, checkpoint=checkpoint)
     until(lambda: out.exists() and json.loads(out.read_text())["done"], "it never grew to its end")
     assert json.loads(out.read_text())["mib"] == 3
     process.terminate()
@@ -112,13 +110,12 @@ def test_a_growing_program_holds_what_it_was_asked_for_and_ends_with_its_checkpo
     assert json.loads(checkpoint.read_text()) == {"mib": 3}
 
 
-@pytest.mark.parametrize("order", ["random", "sequential"])
-def test_a_reader_reads_its_file_again_and_again_and_notes_it(tmp_path: Path, order: str) -> None:
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_reader_reads_its_file_again_and_again_and_notes_it(tmp_path: Path, *, in_order: bool) -> None:
     file, out = tmp_path / "data", tmp_path / "out"
     write_file(file, 4)
     drop_cache(file)
-    flags = ("--file", str(file), "--out", str(out), "--per-second", "100", "--order", order)
-    process = start("slackwater.demo.programs.reader", *flags)
+    process = start("reader", file=file, out=out, per_second=100, in_order=in_order)
     try:
         until(lambda: len(reads_of(out)) > 4, "it never began again")
     finally:
@@ -131,8 +128,8 @@ def test_a_reader_reads_its_file_again_and_again_and_notes_it(tmp_path: Path, or
 
 def test_a_tethered_tree_dies_with_a_killed_parent(tmp_path: Path) -> None:
     announced = tmp_path / "service.json"
-    inner = ["-m", "slackwater.demo.programs.service", "--workers", "1", "--rounds", "10", "--announce", str(announced)]
-    command = [sys.executable, "-m", "slackwater.demo.programs.die_with_parent", sys.executable, *inner]
+    inner = program("service", workers=1, rounds=10, announce=announced)
+    command = [sys.executable, "-m", "slackwater.demo.programs.die_with_parent", *inner]
     code = f"import subprocess; subprocess.Popen({command!r}).wait()"
     parent = subprocess.Popen([sys.executable, "-c", code], env=ENVIRONMENT)
     until(announced.exists, "the service never announced itself")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,7 +46,7 @@ class DocumentStore:
 def stage_of(store: DocumentStore) -> Stage:
     """A stage with these documents, whose narrator is silent."""
     narrator = SimpleNamespace(doing=lambda text: None, write_line=lambda text: None)
-    return Stage(store, narrator, SimpleNamespace(cpus=2), None)  # type: ignore[arg-type]
+    return Stage(store, narrator, SimpleNamespace(cpus=2, folder=Path("/")), None)  # type: ignore[arg-type]
 
 
 def scene_of(turns: Iterator[InventedTurn | Exception], **changes: Any) -> DemoScene[InventedTurn]:
@@ -72,7 +73,7 @@ def scene_of(turns: Iterator[InventedTurn | Exception], **changes: Any) -> DemoS
         "compared": ("plain", "ours"),
         "columns": (
             TurnFigure("ms", "latency", lambda turn: turn.ms, "ms", 1, "less"),
-            TurnFigure("count", "jobs", lambda turn: turn.count, better="more", is_exact=True),
+            TurnFigure("count", "jobs", lambda turn: turn.count, counted="more"),
             TurnFigure("is_restored", "restored", lambda turn: turn.is_restored),
         ),
         "promises": (

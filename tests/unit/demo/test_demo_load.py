@@ -1,4 +1,4 @@
-"""The load: exact percentiles, a schedule that cannot be slowed down, samples that survive a cut-off file."""
+"""The load: a schedule that cannot be slowed down, samples that survive a cut-off file."""
 
 from __future__ import annotations
 
@@ -9,35 +9,10 @@ import threading
 import time
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.demo.programs.load import Generator, Stretch, arrivals, parse_schedule, percentile, read_samples
-
-values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=200)
-
-
-@given(values, st.floats(0.001, 1.0))
-def test_a_percentile_is_the_smallest_value_that_covers_its_share(numbers: list[float], q: float) -> None:
-    found = percentile(numbers, q)
-    assert found in numbers
-    assert sum(n <= found for n in numbers) >= q * len(numbers) - 1e-6
-    smaller = [n for n in numbers if n < found]
-    assert len(smaller) < q * len(numbers)
-
-
-def test_percentiles_of_a_known_series_are_exact() -> None:
-    series = [float(n) for n in range(1, 101)]
-    assert (percentile(series, 0.5), percentile(series, 0.99), percentile(series, 1.0)) == (50.0, 99.0, 100.0)
-    assert math.isnan(percentile([], 0.99))
-
-
-def test_a_schedule_is_read_and_wrong_parts_are_named() -> None:
-    assert parse_schedule("rest:3:20,surge:0.5:200") == [Stretch("rest", 3, 20), Stretch("surge", 0.5, 200)]
-    for wrong in ("rest:3", "rest:x:1", "rest:-1:5", "rest:1:nan", "rest:inf:1"):
-        with pytest.raises(ValueError, match=r"schedule: .*rest"):
-            parse_schedule(wrong)
+from slackwater.demo.programs.load import Generator, Stretch, arrivals, read_samples
 
 
 @given(st.integers(0, 1000), st.floats(0.1, 5), st.floats(0, 300))

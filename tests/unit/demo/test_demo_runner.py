@@ -93,8 +93,10 @@ async def test_what_ends_a_scene_early_fails_it_unless_the_machine_is_busy_or_ca
 
 
 async def test_a_machine_that_lacks_something_leaves_the_scene_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry, turns = await run(monkeypatch, scene_of(iter([]), why_not=lambda _: "900 MiB of memory"))
-    assert (entry.left_out, entry.failures, turns) == ("900 MiB of memory", (), [])
+    entry, turns = await run(monkeypatch, scene_of(iter([]), memory_mib=10**9, disk_mib=10**9))
+    assert "MiB of memory are available, it needs 1,000,000,000" in entry.left_out
+    assert "MiB of disk are free, it needs 1,000,000,000" in entry.left_out
+    assert (entry.failures, turns) == ((), [])
 
 
 async def test_a_late_run_leaves_rounds_and_scenes_out(monkeypatch: pytest.MonkeyPatch) -> None:

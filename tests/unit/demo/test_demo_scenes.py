@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,14 +21,15 @@ from slackwater.demo.report import Turn, report
 from slackwater.demo.scene import DemoScene
 from slackwater.demo.scenes import cache, cpu, fleet, lend, memory, moves, quotas
 from slackwater.demo.scenes.catalog import SCENES
-from slackwater.demo.scenes.lend import Room, place
+from slackwater.demo.scenes.lend import place
+from slackwater.model.quantities import Resources
 
 STRETCH = MeasuredStretch(seconds=3.5, requests=200, errors=0, p99_ms=20.0, pressure=0.02, prod_cpu=0.5, batch_cpu=0.9)
 LENT = lend.LendTurn(room_milli=1100, placed=4, placed_milli=1000, core_seconds=3.2, stretch=STRETCH)
 GROWN = memory.MemoryTurn(False, 1000, 8.0, ("checkpoint", "checkpoint", "running", "running"), ((0.1, 200, 1000),))
 READ = cache.CacheTurn(0.4, 0.3, 0.0, 200.0, 6, 500, 1.5, True, ((0.25, 0.4, None), (0.5, None, 500)))
 SURGED = cpu.CpuTurn(STRETCH, 0, batch_yields=True, is_restored=True)
-SHARED = quotas.QuotaTurn(2000, 500, 0, 2, 2, 0, 0, 0, 0, ("running",) * 4, None, ((0.1, 0, 1000),))
+SHARED = quotas.QuotaTurn(0, 2, 2, 0, 0, 0, 0, ("running",) * 4, None, ((0.1, 0, 1000),))
 BORROWED = replace(SHARED, borrower_running=4, borrower_waiting=0, lent_milli=1000, borrowed_milli=1000)
 TAKEN_BACK = replace(
     SHARED, lender_running=2, borrower_waiting=0, owed_milli=1000, reclaimed=2, waited_seconds=1.2,
@@ -125,12 +125,12 @@ def test_every_scene_draws_its_turns_and_names_its_variants(scene: DemoScene[Any
     assert scene.title.replace("'", "&#x27;") in drawn
     assert "nan" not in drawn
     assert {name for name in scene.compared if name} <= {variant.name for variant in scene.variants}
-    assert any(column.better for column in scene.columns)
+    assert any(column.goal for column in scene.columns)
 
 
 @given(st.integers(-100, 4000), st.integers(0, 1 << 33), st.integers(0, 20), st.integers(1, 1000))
 def test_a_placer_stays_within_its_room(cpu_milli: int, memory_bytes: int, waiting: int, pod_milli: int) -> None:
-    placed = place(Room(cpu_milli, memory_bytes), waiting, Room(pod_milli, 64 << 20))
+    placed = place(Resources(cpu_milli, memory_bytes), waiting, Resources(pod_milli, 64 << 20))
     assert 0 <= placed <= waiting
     assert placed == 0 or (placed * pod_milli <= cpu_milli and placed * (64 << 20) <= memory_bytes)
 
@@ -138,16 +138,6 @@ def test_a_placer_stays_within_its_room(cpu_milli: int, memory_bytes: int, waiti
 def test_the_parents_are_too_small_for_all_and_hold_prod_without_batch() -> None:
     assert memory.PROD_END_MIB < memory.LIMIT_MIB < memory.PROD_END_MIB + memory.BATCH_PODS * memory.BATCH_MIB
     assert cache.PROD_MIB < cache.LIMIT_MIB < cache.PROD_MIB + cache.BATCH_PODS * cache.BATCH_MIB
-
-
-@pytest.mark.parametrize(("mib", "disk", "why"), [(10, 10**6, "10 MiB of memory"), (10**6, 5, "5 MiB of disk")])
-def test_a_machine_that_lacks_something_is_told_what(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mib: int, disk: int, why: str
-) -> None:
-    monkeypatch.setattr(cache, "available_mib", lambda: mib)
-    monkeypatch.setattr(cache, "free_mib", lambda _: disk)
-    stage: Any = SimpleNamespace(workloads=SimpleNamespace(folder=tmp_path))
-    assert cache.why_not(stage).startswith(why)
 
 
 @pytest.mark.parametrize("pure_v2", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -29,11 +30,9 @@ class Job:
     @property
     def state(self) -> dict[str, Any]:
         """What it holds, see slackwater.demo.programs.growth; `done` is false before it began."""
-        try:
-            state: dict[str, Any] = json.loads(self.out.read_text())
-        except (FileNotFoundError, ValueError):
-            return {"mib": 0, "slowest_ms": 0.0, "done": False}
-        return state
+        with suppress(FileNotFoundError, ValueError):
+            return dict(json.loads(self.out.read_text()))
+        return {"mib": 0, "slowest_ms": 0.0, "done": False}
 
     @property
     def held_mib(self) -> int:
@@ -53,6 +52,5 @@ class Job:
 async def start_job(stage: Stage, start: Start, name: str, mib: tuple[int, int] = (1, 1), pace: float = 1.0) -> Job:
     """Start a job that takes the first MiB at once and grows to the second, so many per second."""
     out, checkpoint = stage.file(f"{name}.json"), stage.file(f"{name}.checkpoint")
-    sizes = ("--start", str(mib[0]), "--end", str(mib[1]), "--per-second", str(pace))
-    command = program("growth", *sizes, "--out", str(out), "--checkpoint", str(checkpoint))
+    command = program("growth", start=mib[0], end=mib[1], per_second=pace, out=out, checkpoint=checkpoint)
     return Job(name, await start(name, command), out, checkpoint)

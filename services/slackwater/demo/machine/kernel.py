@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,35 +44,25 @@ class Kernel:
 
     def batch_limits(self) -> dict[str, int | None]:
         """The CPU limit in milli-cores (None = unlimited) of every live batch pod, by name."""
-        return self.limits_of(self.batch_folders())
-
-    def batch_folders(self) -> dict[str, Path]:
-        """The folder with the CPU limit of each batch pod, by name."""
-        return {name: self._folder("cpu", f"batch/{uid}") for name, uid in self._pods("batch").items()}
+        limits: dict[str, int | None] = {}
+        for name, uid in self._pods("batch").items():
+            with suppress(OSError):  # the pod has ended
+                limits[name] = self._limit(self._folder("cpu", f"batch/{uid}"))
+        return limits
 
     def batch_yields(self) -> bool:
         """Returns whether the tier of batch runs in the idle class, or weighs next to nothing beside prod."""
         batch, prod = self._folder("cpu", "batch"), self._folder("cpu", "prod")
-        with suppress(FileNotFoundError):
-            if (batch / "cpu.idle").read_text().strip() == "1":
-                return True
         name = "cpu.weight" if self.hierarchy.pure_v2 else "cpu.shares"
         with suppress(FileNotFoundError):
-            return _YIELDING * int((batch / name).read_text()) <= int((prod / name).read_text())
+            is_idle = (batch / "cpu.idle").exists() and (batch / "cpu.idle").read_text().strip() == "1"
+            return is_idle or _YIELDING * int((batch / name).read_text()) <= int((prod / name).read_text())
         return False
 
     def memory_folder(self, tier: str, name: str) -> Path | None:
         """The memory cgroup of a live pod; None if it has none."""
         uid = self._pods(tier).get(name)
         return None if uid is None else self._folder("memory", f"{tier}/{uid}")
-
-    def limits_of(self, folders: Mapping[str, Path]) -> dict[str, int | None]:
-        """The limits as in `batch_limits`, without discovery of pods; ended pods are omitted."""
-        limits: dict[str, int | None] = {}
-        for name, folder in folders.items():
-            with suppress(OSError):  # the pod has ended
-                limits[name] = self._limit(folder)
-        return limits
 
     def remains(self) -> list[str]:
         """The remaining cgroups of this instance and the processes in them."""
@@ -92,13 +81,11 @@ class Kernel:
         return (self.hierarchy.tree(controller) or Path("/nonexistent")) / self.root / below
 
     def _waited(self, tier: str) -> float | None:
-        if self.hierarchy.unified is None:
-            return None
-        try:
-            some = (self.hierarchy.unified / self.root / tier / "cpu.pressure").read_text().splitlines()[0]
-        except OSError:  # a kernel without pressure accounting
-            return None
-        return int(some.rpartition("total=")[2]) / 1e6
+        unified = self.hierarchy.unified or Path("/nonexistent")
+        with suppress(OSError):  # a kernel without pressure accounting
+            some = (unified / self.root / tier / "cpu.pressure").read_text().splitlines()[0]
+            return int(some.rpartition("total=")[2]) / 1e6
+        return None
 
     def _cpu(self, tier: str) -> float:
         folder = self._folder("cpuacct", tier)

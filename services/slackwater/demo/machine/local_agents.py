@@ -17,7 +17,7 @@ from slackwater.demo.machine.workloads import spawn
 from slackwater.demo.stage import holds_within
 from slackwater.runtime.state import VARIABLE, StateDir
 
-_POD_END_SECONDS, _END_SECONDS = 5.0, 30.0
+_LOG, _POD_END_SECONDS, _END_SECONDS = "agent.log", 5.0, 30.0
 
 
 @dataclass(slots=True)
@@ -26,6 +26,9 @@ class LocalAgent:
 
     node: str
     state_dir: Path
+    nats_url: str
+    pool: str
+    workloads_dir: Path
     process: Process | None = None
 
     @property
@@ -33,29 +36,25 @@ class LocalAgent:
         """Names its cgroups."""
         return StateDir(self.state_dir).instance_id()
 
-    @property
-    def log(self) -> Path:
-        return self.state_dir / "agent.log"
-
-    async def start(self, nats_url: str, pool: str, workloads_dir: Path) -> None:
-        """Begin to report, with the workload files of a folder."""
+    async def start(self) -> None:
+        """Begin to report, with the workload files of its folder."""
         self.state_dir.mkdir(parents=True, exist_ok=True)
         settings = {
             VARIABLE: str(self.state_dir),
-            "SLACKWATER_AGENT_POOL": pool,
-            "SLACKWATER_AGENT_WORKLOADS_DIR": str(workloads_dir),
+            "SLACKWATER_AGENT_POOL": self.pool,
+            "SLACKWATER_AGENT_WORKLOADS_DIR": str(self.workloads_dir),
             "SLACKWATER_AGENT_REPORT_SECONDS": "1",
             "SLACKWATER_AGENT_LEAVE_ON_STOP": "true",
             "SLACKWATER_LOG_LEVEL": "warning",
         }
-        flags = ("--nats", nats_url, "--node", self.node, "--state-dir", str(self.state_dir))
+        flags = ("--nats", self.nats_url, "--node", self.node, "--state-dir", str(self.state_dir))
         command = (sys.executable, "-m", "slackwater.cli", "agent", *flags)
-        self.process = await spawn(*command, log=self.log, settings=settings)
+        self.process = await spawn(*command, log=self.state_dir / _LOG, settings=settings)
 
     def last_words(self) -> str:
         """Returns the last line of its log."""
         with suppress(OSError, IndexError):
-            return self.log.read_text(errors="replace").splitlines()[-1]
+            return (self.state_dir / _LOG).read_text(errors="replace").splitlines()[-1]
         return ""
 
     async def stop(self) -> None:
@@ -75,14 +74,11 @@ class LocalAgent:
 
 
 @asynccontextmanager
-async def running_agents(
-    names: Sequence[str], folder: Path, nats_url: str, pool: str, workloads_dir: Path
-) -> AsyncIterator[list[LocalAgent]]:
-    """Agents with these node names during the block; their pods end with it."""
-    agents = [LocalAgent(name, folder / name) for name in names]
+async def running(agents: Sequence[LocalAgent]) -> AsyncIterator[None]:
+    """These agents report during the block; their pods end with it."""
     try:
         for agent in agents:
-            await agent.start(nats_url, pool, workloads_dir)
-        yield agents
+            await agent.start()
+        yield
     finally:
         await asyncio.gather(*(agent.stop() for agent in agents))

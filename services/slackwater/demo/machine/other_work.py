@@ -99,34 +99,31 @@ def other_work(before: MachineReading, after: MachineReading, root: int) -> Othe
 
 
 def _busiest(before: MachineReading, after: MachineReading, known: set[int], span: float) -> str:
+    none = ProcessUse("", 0, 0.0, 0.0)
     used = {
-        pid: process.own - (before.processes[pid].own if pid in before.processes else 0.0)
+        pid: process.own - before.processes.get(pid, none).own
         for pid, process in after.processes.items()
         if pid not in known
     }
-    pid = max(used, key=lambda one: used[one], default=None)
-    if pid is None or used[pid] < _BUSY_ENOUGH_CPUS * span:
-        return ""
-    return f"{after.processes[pid].name} (pid {pid})"
+    pid = max(used, key=used.__getitem__, default=0)
+    return f"{after.processes[pid].name} (pid {pid})" if used.get(pid, 0.0) >= _BUSY_ENOUGH_CPUS * span else ""
 
 
 @dataclass(slots=True)
 class OtherWorkMeter:
-    """Reads before and after a block; `found` is valid after it."""
+    """`found` is valid after the block."""
 
-    root: int
     found: OtherWork = field(default_factory=OtherWork)
 
 
 @contextmanager
-def measured(root: int | None = None) -> Iterator[OtherWorkMeter]:
+def measured() -> Iterator[OtherWorkMeter]:
     """Measures other work during the block: enter it when the measurement of a turn begins."""
-    meter = OtherWorkMeter(os.getpid() if root is None else root)
-    before = read_machine()
+    meter, before = OtherWorkMeter(), read_machine()
     try:
         yield meter
     finally:
-        meter.found = other_work(before, read_machine(), meter.root)
+        meter.found = other_work(before, read_machine(), os.getpid())
 
 
 def read_machine(proc: Path = Path("/proc")) -> MachineReading:
@@ -135,25 +132,18 @@ def read_machine(proc: Path = Path("/proc")) -> MachineReading:
     Reads again, up to READINGS times, if a process ended meanwhile: its parent may have been read before it took over
     the CPU time, which would then count as that of others (1.3 CPU in a turn of the scene cache).
     """
-    for _ in range(READINGS):
-        reading, is_whole = _read_once(proc)
-        if is_whole:
-            break
-    return reading
-
-
-def _read_once(proc: Path) -> tuple[MachineReading, bool]:
-    """One reading, and whether every process was there from its begin to its end."""
     tick = os.sysconf("SC_CLK_TCK")
-    words = [int(word) for word in (proc / "stat").read_text().splitlines()[0].split()[1:]]
-    pids = _pids(proc)
-    found = {pid: use for pid in pids if (use := _process(proc / str(pid), tick)) is not None}
-    reading = MachineReading(time.monotonic(), sum(words[:3]) / tick, words[7] / tick, found)
-    return reading, set(pids) <= found.keys() & set(_pids(proc))
+    for _ in range(READINGS):
+        words = [int(word) for word in (proc / "stat").read_text().splitlines()[0].split()[1:]]
+        pids = _pids(proc)
+        found = {pid: use for pid in pids if (use := _process(proc / str(pid), tick)) is not None}
+        if pids <= found.keys() & _pids(proc):
+            break
+    return MachineReading(time.monotonic(), sum(words[:3]) / tick, words[7] / tick, found)
 
 
-def _pids(proc: Path) -> list[int]:
-    return [int(entry.name) for entry in os.scandir(proc) if entry.name.isdigit()]
+def _pids(proc: Path) -> set[int]:
+    return {int(entry.name) for entry in os.scandir(proc) if entry.name.isdigit()}
 
 
 def _process(folder: Path, tick: int) -> ProcessUse | None:

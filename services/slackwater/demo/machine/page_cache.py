@@ -66,7 +66,8 @@ class CacheWatch:
         limits = [limits for at, limits, _ in self.readings if at <= until][-1:]
         if not limits or limits[0] == self.readings[0][1]:
             return None
-        return sum(_level_bytes(files[0], self.most_mib * MIB) for files in limits[0]) // MIB
+        most, levels = self.most_mib * MIB, [files[0].strip() for files in limits[0]]
+        return sum(most if level == "max" else min(most, int(level)) for level in levels) // MIB
 
     def is_original(self) -> bool:
         return self._limits() == self.readings[0][1]
@@ -88,11 +89,6 @@ class CacheWatch:
         return tuple(group.limits() for group in self.batch)
 
 
-def _level_bytes(level: str, without: int) -> int:
-    """The upper level of a file, or `without` where there is none."""
-    return without if level.strip() == "max" else min(without, int(level))
-
-
 def write_file(path: Path, mib: int) -> None:
     """Write a file of random bytes to the disk."""
     block = os.urandom(MIB)
@@ -105,8 +101,5 @@ def write_file(path: Path, mib: int) -> None:
 
 def drop_cache(path: Path) -> None:
     """Drop the file from the page cache, so that its next reader reads the disk and is charged for it."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    finally:
-        os.close(descriptor)
+    with path.open("rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

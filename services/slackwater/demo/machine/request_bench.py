@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.demo.machine.kernel import KernelReading
-from slackwater.demo.machine.workloads import program
-from slackwater.demo.programs.load import percentile
+from slackwater.charts.latency_chart import percentile
+from slackwater.demo.machine.workloads import Load, program
+from slackwater.demo.programs.load import Stretch
 from slackwater.demo.stage import Stage, holds_within, require
 
 LEAD_SECONDS: Final = 0.4
@@ -51,12 +50,15 @@ class RequestBench:
         """Returns the requests per second that take this share of the machine."""
         return load * self.stage.cpus / REQUEST_SECONDS
 
+    async def send(self, load: float, seconds: float, start: float = 0.0) -> Load:
+        """Start to send requests for so long; at once, or from this monotonic time on."""
+        schedule = [Stretch("turn", seconds, load * self.stage.cpus / REQUEST_SECONDS)]
+        return await self.stage.workloads.load(self.port, schedule, start, "turn", PATIENCE_SECONDS)
+
     async def measure(self, load: float, seconds: float) -> MeasuredStretch:
-        """Send requests for so long; returns what was measured in that time."""
+        """Send requests for so long, as many as take this share of the machine; returns what was measured then."""
         start = time.monotonic() + LEAD_SECONDS
-        generator = await self.stage.workloads.load(
-            self.port, f"turn:{seconds}:{self.rate(load):.2f}", start, "turn", PATIENCE_SECONDS
-        )
+        generator = await self.send(load, seconds, start)
         await asyncio.sleep(max(0.0, start - time.monotonic()))
         before = self.stage.kernel.read()
         await asyncio.sleep(max(0.0, start + seconds - time.monotonic()))
@@ -65,24 +67,16 @@ class RequestBench:
         samples = generator.samples("turn")
         p99 = percentile([sample.latency * 1000 for sample in samples], 0.99)
         span = max(1e-6, after.at - before.at)
+        waited = None if before.waited is None or after.waited is None else after.waited - before.waited
         return MeasuredStretch(
             seconds=seconds,
             requests=len(samples),
             errors=sum(not sample.ok for sample in samples),
-            p99_ms=None if math.isnan(p99) else round(p99, 2),
-            pressure=_pressure(before, after),
+            p99_ms=None if p99 is None else round(p99, 2),
+            pressure=None if waited is None else round(min(1.0, max(0.0, waited / span)), 4),
             prod_cpu=round((after.prod_cpu - before.prod_cpu) / span, 3),
             batch_cpu=round((after.batch_cpu - before.batch_cpu) / span, 3),
         )
-
-    @asynccontextmanager
-    async def usual(self, load: float, seconds: float) -> AsyncIterator[None]:
-        """Send requests during the block, at most for so long."""
-        generator = await self.stage.workloads.load(self.port, f"usual:{seconds}:{self.rate(load):.2f}", 0.0, "usual")
-        try:
-            yield
-        finally:
-            await self.stage.workloads.stop(generator.process)
 
     async def drain(self) -> None:
         """Wait until the service has worked off what it queued, so that no turn begins with another's backlog."""
@@ -98,18 +92,11 @@ class RequestBench:
         await holds_within(drained, _DRAIN_SECONDS)
 
 
-def _pressure(before: KernelReading, after: KernelReading) -> float | None:
-    if before.waited is None or after.waited is None or after.at <= before.at:
-        return None
-    return round(min(1.0, max(0.0, (after.waited - before.waited) / (after.at - before.at))), 4)
-
-
 @asynccontextmanager
 async def running_bench(stage: Stage, request_milli: int, workload: str = "quotes") -> AsyncIterator[RequestBench]:
     """Start the service as a prod pod with this CPU request, and stop it after the block."""
     announced = stage.file("service.json")
-    flags = ("--request-ms", f"{REQUEST_SECONDS * 1000:g}", "--announce", str(announced))
-    command = program("service", "--workers", str(stage.cpus), *flags)
+    command = program("service", workers=stage.cpus, request_ms=REQUEST_SECONDS * 1000, announce=announced)
     async with stage.programs() as started:
         started.append(await stage.workloads.pod("prod", workload, request_milli, "256Mi", *command))
         await require(announced.exists, _START_SECONDS, "the demo service was not ready")

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from slackwater.demo.programs.load import Sample, read_samples
+from slackwater.demo.programs.load import Sample, Stretch, read_samples
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.state import VARIABLE
 
 _STOP_SECONDS = 5.0
 
 
-def program(name: str, *arguments: str) -> tuple[str, ...]:
+def program(name: str, **arguments: object) -> tuple[str, ...]:
     """Returns the command of one of the demo's programs."""
-    return (sys.executable, "-m", f"slackwater.demo.programs.{name}", *arguments)
+    return (sys.executable, "-m", "slackwater.demo.programs", name, json.dumps(arguments, default=str))
 
 
 async def spawn(*command: str, log: Path | None = None, settings: Mapping[str, str] | None = None) -> Process:
@@ -30,7 +31,7 @@ async def spawn(*command: str, log: Path | None = None, settings: Mapping[str, s
     try:
         with (log or Path(os.devnull)).open("ab") as output:
             return await asyncio.create_subprocess_exec(
-                *program("die_with_parent", *command),
+                *(sys.executable, "-m", "slackwater.demo.programs.die_with_parent", *command),
                 stdin=DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -43,7 +44,7 @@ async def spawn(*command: str, log: Path | None = None, settings: Mapping[str, s
 
 @dataclass(slots=True)
 class Workloads:
-    """The processes of one run. `folder` contains their output: the service's port, progress, latencies."""
+    """The processes of one run. `folder` contains what they write."""
 
     state_dir: Path
     cpus: int
@@ -61,20 +62,21 @@ class Workloads:
     ) -> Process:
         """Start any command as a pod of a tier; `flags` are further ones of `exec`."""
         flags = ("--tier", tier, "--workload", workload, "--name", workload, "--cpu", f"{cpu_milli}m", *flags)
-        state = ("--state-dir", str(self.state_dir))
-        return await self._start("slackwater.cli", "exec", *flags, "--memory", memory, *state, "--", *command)
+        return await self._exec(self.state_dir, *flags, "--memory", memory, "--", *command)
 
     async def from_file(self, file: Path, state_dir: Path) -> Process:
         """Start what a workload file describes, beside the agent with this state directory."""
-        return await self._start("slackwater.cli", "exec", "--from", str(file), "--state-dir", str(state_dir))
+        return await self._exec(state_dir, "--from", str(file))
 
-    async def load(self, port: int, schedule: str, start: float, name: str, patience_seconds: float = 5.0) -> Load:
+    async def load(
+        self, port: int, schedule: Sequence[Stretch], start: float, name: str, patience_seconds: float = 5.0
+    ) -> Load:
         """Start the load generator, which writes its measurements to a file. Later answers count as failed."""
         out = self.folder / f"latencies-{name}.txt"
         out.unlink(missing_ok=True)
-        arguments = ("--port", str(port), "--schedule", schedule, "--start", repr(start), "--out", str(out),
-                     "--patience", f"{patience_seconds:g}")  # fmt: skip
-        return Load(await self._start("slackwater.demo.programs.load", *arguments), out)
+        stretches = [astuple(stretch) for stretch in schedule]
+        command = program("load", port=port, schedule=stretches, start=start, patience=patience_seconds, out=out)
+        return Load(await self._start(*command), out)
 
     async def stop(self, process: Process) -> None:
         """Stop the process: SIGTERM, then SIGKILL after a timeout."""
@@ -91,11 +93,13 @@ class Workloads:
         """Stop all running processes concurrently."""
         await asyncio.gather(*(self.stop(process) for process in self.started))
 
-    async def _start(self, module: str, *arguments: str) -> Process:
+    async def _exec(self, state_dir: Path, *arguments: str) -> Process:
+        state = ("--state-dir", str(state_dir))
+        return await self._start(sys.executable, "-m", "slackwater.cli", "exec", *state, *arguments)
+
+    async def _start(self, *command: str) -> Process:
         settings = {VARIABLE: str(self.state_dir)}
-        process = await spawn(
-            sys.executable, "-m", module, *arguments, log=self.folder / "programs.log", settings=settings
-        )
+        process = await spawn(*command, log=self.folder / "programs.log", settings=settings)
         self.started.append(process)
         return process
 
@@ -109,6 +113,4 @@ class Load:
 
     def samples(self, stretch: str) -> list[Sample]:
         """The measurements so far in one stretch of the schedule."""
-        if not self.out.exists():
-            return []
         return [sample for sample in read_samples(self.out) if sample.stretch == stretch]

@@ -1,89 +1,59 @@
 """A program whose memory grows, MiB by MiB, and that touches every page of it.
 
-    python -m slackwater.demo.programs.growth --start 200 --end 1000 --per-second 100 --out FILE [--checkpoint FILE]
-
-OUT has the MiB held so far, the slowest MiB of the growth in ms, and whether it is done. On SIGTERM the progress is
-written to CHECKPOINT, as a batch job with a grace period does, and it ends by that signal, so that its exit status in a
-shell is 143. A job that does not grow is one that holds what it has.
+The file `out` has the MiB held so far, the slowest MiB of the growth in ms, and whether it is done. On SIGTERM the
+progress is written to `checkpoint`, as a batch job with a grace period does, and the program ends by that signal, so
+that its exit status in a shell is 143. A job that does not grow is one that holds what it has.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
-import sys
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 MIB = 1 << 20
 PAGE = 4096
 _WRITE_SECONDS = 0.1
 
 
-@dataclass(slots=True)
-class Growth:
-    """Memory held and how long the slowest MiB after the start took."""
-
-    out: Path
-    held: list[bytearray] = field(default_factory=list)
-    slowest_ms: float = 0.0
-    written: float = 0.0
-
-    def grow(self) -> float:
-        """Take one MiB and touch its pages; returns the seconds that it took."""
-        began = time.perf_counter()
-        block = bytearray(MIB)
-        for place in range(0, MIB, PAGE):
-            block[place] = 1
-        self.held.append(block)
-        return time.perf_counter() - began
-
-    def write(self, *, done: bool = False, now: bool = True) -> None:
-        if not now and time.monotonic() - self.written < _WRITE_SECONDS:
-            return
-        self.written = time.monotonic()
-        draft = self.out.with_suffix(".tmp")
-        draft.write_text(json.dumps({"mib": len(self.held), "slowest_ms": round(self.slowest_ms, 3), "done": done}))
-        draft.rename(self.out)
-
-    def run(self, start: int, end: int, per_second: float) -> None:
-        """Take `start` MiB at once and then grow to `end`."""
-        for _ in range(start):
-            self.grow()
-            self.write(now=False)
-        self.write()
-        began = time.monotonic()
-        for number in range(1, end - start + 1):
-            time.sleep(max(0.0, began + number / per_second - time.monotonic()))
-            self.slowest_ms = max(self.slowest_ms, self.grow() * 1000)
-            self.write(now=False)
-        self.write(done=True)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Slackwater's demo: memory that grows.")
-    parser.add_argument("--start", type=int, required=True, help="MiB at once")
-    parser.add_argument("--end", type=int, required=True, help="MiB at the end")
-    parser.add_argument("--per-second", type=float, default=100.0, help="MiB per second")
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--checkpoint", type=Path)
-    given = parser.parse_args()
-    growth = Growth(given.out)
+def main(start: int, end: int, per_second: float, out: str, checkpoint: str) -> NoReturn:
+    """Take `start` MiB at once, grow to `end`, and hold them."""
+    held: list[bytearray] = []
 
     def stop(number: int, _frame: object) -> None:
-        if given.checkpoint is not None:
-            given.checkpoint.write_text(json.dumps({"mib": len(growth.held)}))
+        Path(checkpoint).write_text(json.dumps({"mib": len(held)}))
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
     signal.signal(signal.SIGTERM, stop)
-    growth.run(given.start, given.end, given.per_second)
+    began, written, slowest = time.monotonic(), 0.0, 0.0
+    for number in range(1, end + 1):
+        if number <= start:
+            began = time.monotonic()
+        time.sleep(max(0.0, began + (number - start) / per_second - time.monotonic()))
+        taken = time.perf_counter()
+        held.append(_touched())
+        slowest = max(slowest, time.perf_counter() - taken) if number > start else 0.0
+        if time.monotonic() - written >= _WRITE_SECONDS:
+            written = time.monotonic()
+            _write(Path(out), number, slowest, done=False)
+    _write(Path(out), len(held), slowest, done=True)
     while True:
         time.sleep(1)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _touched() -> bytearray:
+    """Returns a MiB of which every page is there."""
+    block = bytearray(MIB)
+    for place in range(0, MIB, PAGE):
+        block[place] = 1
+    return block
+
+
+def _write(out: Path, mib: int, slowest: float, *, done: bool) -> None:
+    draft = out.with_suffix(".tmp")
+    draft.write_text(json.dumps({"mib": mib, "slowest_ms": round(slowest * 1000, 3), "done": done}))
+    draft.rename(out)

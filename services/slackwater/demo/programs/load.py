@@ -1,21 +1,16 @@
 """The load generator: an open loop with a fixed schedule, so that a slow service does not reduce the load.
 
-    python -m slackwater.demo.programs.load --port P --schedule rest:3:20,surge:10:200 --seed 7 --out FILE
-
 Arrivals are a Poisson process, identical for the same seed. Latency counts from the intended send time, so that delays
-in the generator or the service count as latency and no sample is missing. FILE gets one line per request: phase,
-intended time (seconds of the machine's monotonic clock), latency in seconds, 1 or 0 for ok.
+in the generator or the service count as latency and no sample is missing. The file `out` gets a line per request: its
+stretch, intended time (seconds of the machine's monotonic clock), latency in seconds, 1 or 0 for ok.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import math
 import os
 import random
 import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +20,7 @@ from pathlib import Path
 from typing import TextIO
 
 _REQUEST = b"GET /quote HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n"
-_MOST_IN_FLIGHT = 400
+_SEED, _MOST_IN_FLIGHT = 7, 400
 """Requests that wait for an answer; those above it are sent later, and count from when they were meant to be sent."""
 
 
@@ -48,21 +43,6 @@ class Sample:
     ok: bool
 
 
-def parse_schedule(text: str) -> list[Stretch]:
-    """The stretches of `rest:3:20,surge:10:200`. Raises ValueError with the invalid part."""
-    stretches = []
-    for part in text.split(","):
-        try:
-            name, seconds, rate = part.split(":")
-            stretch = Stretch(name, float(seconds), float(rate))
-        except ValueError:
-            raise ValueError(f"schedule: {part!r} is not NAME:SECONDS:RATE") from None
-        if not all(math.isfinite(value) and value >= 0 for value in (stretch.seconds, stretch.rate)):
-            raise ValueError(f"schedule: {part!r} needs finite seconds and rate, neither negative")
-        stretches.append(stretch)
-    return stretches
-
-
 def arrivals(schedule: Sequence[Stretch], seed: int) -> Iterator[tuple[float, str]]:
     """(seconds from start, stretch name) of every request in ascending order: Poisson within each stretch."""
     start = 0.0
@@ -75,14 +55,6 @@ def arrivals(schedule: Sequence[Stretch], seed: int) -> Iterator[tuple[float, st
                 break
             yield at, stretch.name
         start += stretch.seconds
-
-
-def percentile(values: Sequence[float], q: float) -> float:
-    """Nearest rank: the smallest value that has at least the share `q` (0..1] at or below it; NaN if empty."""
-    if not values:
-        return math.nan
-    rank = max(1, math.ceil(q * len(values) - 1e-9))
-    return sorted(values)[rank - 1]
 
 
 def raise_priority() -> None:
@@ -124,29 +96,15 @@ class Generator:
 
 def read_samples(path: Path) -> list[Sample]:
     """The requests that the generator has written so far, without an incomplete last line."""
-    samples = []
-    for line in path.read_text().splitlines(keepends=True):
-        if line.endswith("\n"):
-            name, intended, latency, ok = line.split()
-            samples.append(Sample(name, float(intended), float(latency), ok == "1"))
-    return samples
+    text = path.read_text() if path.exists() else ""
+    fields = (line.split() for line in text[: text.rfind("\n") + 1].splitlines())
+    return [Sample(name, float(intended), float(latency), ok == "1") for name, intended, latency, ok in fields]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="Slackwater's demo load: an open loop of HTTP requests.")
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--schedule", required=True, help="NAME:SECONDS:RATE, separated by commas")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--start", type=float, default=0.0, help="monotonic time to begin at; 0 is now")
-    parser.add_argument("--patience", type=float, default=5.0, help="seconds after which a request has failed")
-    parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    schedule = parse_schedule(given.schedule)
+def main(port: int, schedule: Sequence[tuple[str, float, float]], start: float, patience: float, out: str) -> int:
+    """Send what is scheduled from `start` on, by the monotonic clock (0: now). A request fails after `patience`."""
     raise_priority()
-    with given.out.open("w") as out:
-        Generator(given.port, given.patience).run(schedule, given.seed, given.start or time.monotonic() + 0.05, out)
+    with Path(out).open("w") as file:
+        stretches = [Stretch(*stretch) for stretch in schedule]
+        Generator(port, patience).run(stretches, _SEED, start or time.monotonic() + 0.05, file)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from slackwater.charts.latency_chart import percentile
 from slackwater.demo.machine.jobs import Start
 from slackwater.demo.machine.page_cache import MIB, CacheGroup, CacheWatch, drop_cache, write_file
 from slackwater.demo.machine.parent import limited_parent
 from slackwater.demo.machine.workloads import program
-from slackwater.demo.programs.load import percentile
 from slackwater.demo.programs.reader import BlockRead, reads_of
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
 from slackwater.demo.scenes.memory import LIMIT_MIB, NEEDED_MIB
-from slackwater.demo.stage import Stage, available_mib, free_mib, holds_within, lacking, require
+from slackwater.demo.stage import Stage, holds_within, require
 from slackwater.model.errors import Unavailable
 
 ALONE, PLAIN, SLACKWATER = "alone", "plain", "slackwater"
@@ -32,7 +32,6 @@ BATCH_REQUEST_MIB: Final = BATCH_MIB + 200
 """A hard limit of a batch pod too, which must not do what the rule is to do."""
 READS_PER_SECOND, BATCH_MIB_PER_SECOND = 800.0, 500.0
 WATERLINE_MIB, COOL_DOWN_SECONDS = 16, 60
-FREE_DISK_MIB: Final = PROD_MIB + BATCH_PODS * BATCH_MIB + 1000
 ALONE_SECONDS, BESIDE_SECONDS, SETTLED_SECONDS, END_SECONDS = 2.0, 6.0, 4.0, 2.0
 PRESSED_SECONDS: Final = 5
 """So many seconds of reading again above the waterline, batch must have its limit after."""
@@ -86,7 +85,11 @@ class CacheTurns:
 
             async def begin(name: str) -> CacheGroup:
                 """Start a program; returns its cgroup once it has read its whole file."""
-                started.append(await start(name, _command(name, self.files[name], outs[name])))
+                pace = READS_PER_SECOND if name == "prod" else BATCH_MIB_PER_SECOND
+                command = program(
+                    "reader", file=self.files[name], per_second=pace, out=outs[name], in_order=name != "prod"
+                )
+                started.append(await start(name, command))
                 await require(lambda: bool(reads_of(outs[name])), _START_SECONDS, f"{name} did not read its file")
                 group = folder(name)
                 if group is None:
@@ -96,21 +99,24 @@ class CacheTurns:
             prod = await begin("prod")  # it has its file in the cache before batch begins
             watch = CacheWatch(prod, await asyncio.gather(*map(begin, batch)), BATCH_REQUEST_MIB)
             await _watched(watch, variant)
-            ended, reads = watch.seconds, reads_of(outs["prod"])
+            ended, reads = watch.seconds, _reads(outs["prod"], watch)
             begin_of_end = ended - END_SECONDS
-            batch_reads = [read for name in batch for read in _within(reads_of(outs[name]), watch, begin_of_end, ended)]
+            batch_reads = [read for name in batch for read in _reads(outs[name], watch) if read.at >= begin_of_end]
             if variant == SLACKWATER:
                 await self.stage.api.observe()
             return CacheTurn(
-                p99_ms=_p99_ms(_within(reads, watch, 0.0, ended)),
-                end_p99_ms=_p99_ms(_within(reads, watch, begin_of_end, ended)),
+                p99_ms=_p99_ms(reads, 0.0, ended),
+                end_p99_ms=_p99_ms(reads, begin_of_end, ended),
                 end_refault_mib=watch.refault_mib(begin_of_end, ended),
                 end_batch_mib=round(len(batch_reads) / END_SECONDS, 1),
                 pressed_seconds=watch.seconds_above(WATERLINE_MIB),
                 limit_mib=watch.limit_mib(ended),
                 seconds_to_limit=watch.lowered_at(),
                 is_restored=await holds_within(watch.is_original, _RESTORE_SECONDS),
-                moments=_moments(watch, ended, reads),
+                moments=[
+                    (end, _p99_ms(reads, end - _MOMENT_SECONDS, end), watch.limit_mib(end))
+                    for end in (number * _MOMENT_SECONDS for number in range(1, int(ended / _MOMENT_SECONDS) + 1))
+                ],
             )
 
 
@@ -131,25 +137,14 @@ def _tier(name: str) -> str:
     return "prod" if name == "prod" else "batch"
 
 
-def _command(name: str, file: Path, out: Path) -> tuple[str, ...]:
-    pace, order = (READS_PER_SECOND, "random") if name == "prod" else (BATCH_MIB_PER_SECOND, "sequential")
-    flags = ("--file", str(file), "--out", str(out), "--per-second", str(pace))
-    return program("reader", "--order", order, *flags)
+def _reads(out: Path, watch: CacheWatch) -> list[BlockRead]:
+    """Returns the reads so far by seconds since the begin of the watch."""
+    return [BlockRead(read.at - watch.began, read.seconds) for read in reads_of(out)]
 
 
-def _within(reads: Sequence[BlockRead], watch: CacheWatch, since: float, until: float) -> list[BlockRead]:
-    return [read for read in reads if since <= read.at - watch.began < until]
-
-
-def _p99_ms(reads: Sequence[BlockRead]) -> float | None:
-    return round(percentile([read.seconds * 1000 for read in reads], 0.99), 3) if reads else None
-
-
-def _moments(
-    watch: CacheWatch, ended: float, reads: Sequence[BlockRead]
-) -> list[tuple[float, float | None, int | None]]:
-    ends = [number * _MOMENT_SECONDS for number in range(1, int(ended / _MOMENT_SECONDS) + 1)]
-    return [(end, _p99_ms(_within(reads, watch, end - _MOMENT_SECONDS, end)), watch.limit_mib(end)) for end in ends]
+def _p99_ms(reads: Sequence[BlockRead], since: float, until: float) -> float | None:
+    p99 = percentile([read.seconds * 1000 for read in reads if since <= read.at < until], 0.99)
+    return None if p99 is None else round(p99, 3)
 
 
 @asynccontextmanager
@@ -164,12 +159,6 @@ async def opened(stage: Stage) -> AsyncIterator[RunTurn[CacheTurn]]:
     finally:
         for path in files.values():
             path.unlink(missing_ok=True)
-
-
-def why_not(stage: Stage) -> str:
-    """Returns what this machine lacks for the scene."""
-    disk = free_mib(stage.workloads.folder)
-    return lacking([("memory are available", available_mib(), NEEDED_MIB), ("disk are free", disk, FREE_DISK_MIB)])
 
 
 _PODS: Final = {
@@ -220,15 +209,15 @@ CACHE: Final[DemoScene[CacheTurn]] = DemoScene(
         Series(
             "p99 of prod's reads, ms: less is better",
             lambda turn: [(at, p99) for at, p99, _ in turn.moments if p99],
-            is_logarithmic=True,
         ),
         Series(
             "memory limit of batch, MiB",
             lambda turn: [(at, float(mib)) for at, _, mib in turn.moments if mib is not None],
         ),
     ),
-    why_not=why_not,
+    memory_mib=NEEDED_MIB,
+    disk_mib=PROD_MIB + BATCH_PODS * BATCH_MIB + 1000,
     opened=opened,
     setup_seconds=3.0,
-    round_seconds=24.0,
+    round_seconds=23.0,
 )  # fmt: skip

@@ -11,15 +11,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from slackwater.demo.machine.request_bench import MeasuredStretch, RequestBench, running_bench
+from slackwater.demo.machine.request_bench import MeasuredStretch, running_bench
 from slackwater.demo.machine.workloads import program
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
-from slackwater.demo.stage import Stage, holds_within, require
+from slackwater.demo.stage import Stage, holds_within
+from slackwater.model.errors import Unavailable
 
 PLAIN, WEIGHTS, SLACKWATER = "plain", "weights", "slackwater"
 LOAD, LEAD_SECONDS, SURGE_SECONDS = 0.60, 1.0, 3.5
 """Every turn is measured after so much of its surge, so that no latency of its beginning counts."""
-_START_SECONDS, _WEIGHTS_SECONDS, _RESTORE_SECONDS = 60.0, 60.0, 90.0
+_WEIGHTS_SECONDS, _RESTORE_SECONDS = 60.0, 90.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,38 +34,30 @@ class CpuTurn:
     is_restored: bool
 
 
-@dataclass(slots=True)
-class CpuTurns:
-    """Runs the turns beside the running service and batch job."""
-
-    stage: Stage
-    bench: RequestBench
-
-    async def run_turn(self, variant: str) -> CpuTurn:
-        """Send the surge once the weights of the variant are in force."""
-        kernel, api = self.stage.kernel, self.stage.api
-        await holds_within(lambda: kernel.batch_yields() == (variant != PLAIN), _WEIGHTS_SECONDS)
-        originals, decided = kernel.batch_limits(), len(await api.decisions("throttle"))
-        await self.bench.measure(LOAD, LEAD_SECONDS)
-        stretch = await self.bench.measure(LOAD, SURGE_SECONDS)
-        has_yielded, decided = kernel.batch_yields(), len(await api.decisions("throttle")) - decided
-        await api.observe()
-        is_restored = await holds_within(lambda: kernel.batch_limits() == originals, _RESTORE_SECONDS)
-        await self.bench.drain()
-        return CpuTurn(stretch, decided, has_yielded, is_restored)
-
-
 @asynccontextmanager
 async def opened(stage: Stage) -> AsyncIterator[RunTurn[CpuTurn]]:
     """Starts prod and batch, and waits until batch uses CPU."""
+    kernel, api = stage.kernel, stage.api
     async with running_bench(stage, 500 * stage.cpus) as bench, stage.programs() as pods:
-        command = program("batch", "--processes", str(2 * stage.cpus))
+
+        async def run_turn(variant: str) -> CpuTurn:
+            """Send the surge once the weights of the variant are in force."""
+            await holds_within(lambda: kernel.batch_yields() == (variant != PLAIN), _WEIGHTS_SECONDS)
+            originals, decided = kernel.batch_limits(), len(await api.decisions("throttle"))
+            await bench.measure(LOAD, LEAD_SECONDS)
+            stretch = await bench.measure(LOAD, SURGE_SECONDS)
+            has_yielded, decided = kernel.batch_yields(), len(await api.decisions("throttle")) - decided
+            await api.observe()
+            is_restored = await holds_within(lambda: kernel.batch_limits() == originals, _RESTORE_SECONDS)
+            await bench.drain()
+            return CpuTurn(stretch, decided, has_yielded, is_restored)
+
+        command = program("batch", processes=2 * stage.cpus)
         flags = ("--cpu-period-ms", "1000")  # the variants share CPU by weights (decision 0010)
         pods.append(await stage.workloads.pod("batch", "crunch", 250 * stage.cpus, "256Mi", *command, flags=flags))
-        await require(lambda: bool(stage.kernel.batch_limits()), _START_SECONDS, "the batch job did not start")
-        began = stage.kernel.read().batch_cpu
-        await require(lambda: stage.kernel.read().batch_cpu > began + 0.3, _START_SECONDS, "batch used no CPU")
-        yield CpuTurns(stage, bench).run_turn
+        if not await stage.batch_runs():
+            raise Unavailable("the batch job used no CPU")
+        yield run_turn
 
 
 CPU: Final[DemoScene[CpuTurn]] = DemoScene(

@@ -15,14 +15,15 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from slackwater.demo.machine.kernel import Kernel
-from slackwater.demo.machine.local_agents import LocalAgent, running_agents
+from slackwater.demo.machine.local_agents import LocalAgent, running
 from slackwater.demo.machine.workloads import program
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, TurnFigure
-from slackwater.demo.stage import Condition, Stage, beside, holds_within
+from slackwater.demo.stage import Stage, beside, holds_within, require
 from slackwater.demo.verdict import BrokenPromise
 from slackwater.model.errors import Unavailable
 from slackwater.model.workload_labels import digest_of, offered_label
@@ -61,15 +62,9 @@ class ServiceClient:
 
 def longest_silence(answers: list[tuple[float, str]]) -> float | None:
     """Returns the longest time between two answers that requests without one lie between; None: there is none."""
-    longest, last, missed = None, None, False
-    for at, instance in answers:
-        if not instance:
-            missed = True
-            continue
-        if missed and last is not None:
-            longest = max(longest or 0.0, at - last)
-        last, missed = at, False
-    return longest
+    answered = [place for place, (_, instance) in enumerate(answers) if instance]
+    silences = [answers[later][0] - answers[place][0] for place, later in pairwise(answered) if later > place + 1]
+    return max(silences, default=None)
 
 
 def mixed_answers(answers: list[tuple[float, str]], old: str, new: str) -> int:
@@ -164,20 +159,16 @@ class ServiceMoves:
             return len(self.pods) > known
 
         known = len(self.pods)
-        await _require(is_there, agent, f"{agent.node} did not report {WORKLOAD}")
-
-
-async def _require(condition: Condition, agent: LocalAgent, problem: str) -> None:
-    if not await holds_within(condition, _KNOWN_SECONDS):
-        words = agent.last_words()
-        raise Unavailable(f"{problem} within {_KNOWN_SECONDS:g} s{': its agent said last: ' if words else ''}{words}")
+        if not await holds_within(is_there, _KNOWN_SECONDS):
+            words = agent.last_words() or "nothing"
+            raise Unavailable(f"{agent.node} did not report {WORKLOAD}; its agent said last: {words}")
 
 
 def workload_file(folder: Path, port: int) -> Path:
     """Writes the workload file that both agents read."""
     folder.mkdir(parents=True, exist_ok=True)
     spec = {
-        "command": program("service", "--workers=1", "--rounds=1", "--port", str(port), "--owner", str(os.getpid())),
+        "command": program("service", workers=1, rounds=1, port=port, owner=os.getpid()),
         "environment": {"PYTHONPATH": os.environ.get("PYTHONPATH", "")},
         "tier": "prod",
         "cpu": "100m",
@@ -196,30 +187,25 @@ def workload_file(folder: Path, port: int) -> Path:
 @asynccontextmanager
 async def opened(stage: Stage) -> AsyncIterator[RunTurn[MoveTurn]]:
     """Starts two agents and the service on the first; nothing of them is left afterwards."""
-    folder, port = stage.workloads.state_dir / "moves", free_port()
+    folder, nats_url = stage.workloads.state_dir / "moves", stage.api.endpoint.nats_url
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     file = workload_file(folder / "workloads", port)
     label, digest = offered_label(WORKLOAD), digest_of(file.read_bytes())
-    async with running_agents(NODES, folder, stage.api.endpoint.nats_url, POOL, file.parent) as agents:
+    agents = [LocalAgent(node, folder / node, nats_url, POOL, file.parent) for node in NODES]
+
+    async def is_offered() -> bool:
+        nodes = await stage.api.nodes()
+        return all(nodes.get(node, {}).get("labels", {}).get(label) == digest for node in NODES)
+
+    async with running(agents):
         moves = ServiceMoves(stage, ServiceClient(port), list(agents))
         await stage.workloads.from_file(file, agents[0].state_dir)
         await moves.find_pod()
-        for agent in agents:
-
-            async def offers(node: str = agent.node) -> bool:
-                facts = (await stage.api.nodes()).get(node) or {}
-                return bool(facts.get("labels", {}).get(label) == digest)
-
-            await _require(offers, agent, f"{agent.node} did not offer {WORKLOAD}")
+        await require(is_offered, _KNOWN_SECONDS, f"not both agents offered {WORKLOAD}")
         yield moves.run_turn
     if left := [leftover for agent in agents for leftover in Kernel.of(agent.state_dir).remains()]:
         raise BrokenPromise(f"left behind by the two agents: {', '.join(left)}")
-
-
-def free_port() -> int:
-    """Returns a port of this machine that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 MOVES: Final[DemoScene[MoveTurn]] = DemoScene(
@@ -261,8 +247,8 @@ MOVES: Final[DemoScene[MoveTurn]] = DemoScene(
     ),
     note=lambda turn: f"other programs leave too little memory: {turn.status['message']}" if turn.has_no_room else "",
     opened=opened,
-    setup_seconds=15.0,
-    round_seconds=15.0,
+    setup_seconds=5.0,
+    round_seconds=6.0,
     rounds=2,
     is_optional=True,
 )
