@@ -26,7 +26,7 @@ from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database, prepare_service
 from slackwater.testing.reports import described, report
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 @pytest_asyncio.fixture
