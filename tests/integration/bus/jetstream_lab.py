@@ -32,7 +32,7 @@ from slackwater.testing.jetstream.broker import JetStreamBroker
 from slackwater.testing.jetstream.client import MemoryConnector, connect_memory_bus
 from slackwater.testing.link import SoonLink
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 STREAMS = {"T": "t.>", "M": "m.>", "U": "u.>"}
 ACK_WAIT_SECONDS = 0.4
 """For a test that waits for it to pass. All others have NO_ACK_WAIT_SECONDS: a client on a busy machine may take longer

@@ -29,7 +29,7 @@ from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.v1 import colocation_service_pb2 as api
 from slackwater.v1 import colocation_service_pb2_grpc as stubs
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 TOKENS = {"v": Role.VIEWER, "o": Role.OPERATOR, "a": Role.ADMIN, "n": Role.AGENT}
 NAME = "slackwater.v1.ColocationService"
 READS: Mapping[str, Needed] = {"GetNode": Role.VIEWER, "ListNodes": Role.OPERATOR, "WatchOffers": Role.VIEWER}
