@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +14,8 @@ from tests.faults.scenario import Skipped
 _BALLAST = "ballast"
 _UNIFIED = Path("/sys/fs/cgroup")
 _BLKIO = _UNIFIED / "blkio"
+_LEAVE_SECONDS = 10.0
+_numbers = itertools.count(1)
 
 
 class SmallDisk:
@@ -63,7 +67,7 @@ class SlowDisk:
         number = folder.stat().st_dev
         self._device = f"{os.major(number)}:{os.minor(number)}"
         self._limit, self._is_v2 = writes_per_second, not _BLKIO.exists()
-        self._group = (_UNIFIED if self._is_v2 else _BLKIO) / f"slackwater-slow-{os.getpid()}"
+        self._group = (_UNIFIED if self._is_v2 else _BLKIO) / f"slackwater-slow-{os.getpid()}-{next(_numbers)}"
 
     def __enter__(self) -> SlowDisk:
         try:
@@ -77,9 +81,6 @@ class SlowDisk:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pid in self._pids():
-            with suppress(OSError):
-                (self._group.parent / "cgroup.procs").write_text(str(pid))
         self._remove()
 
     def hold(self, pid: int) -> None:
@@ -97,8 +98,16 @@ class SlowDisk:
         return {int(line) for line in (self._group / "cgroup.procs").read_text().split()}
 
     def _remove(self) -> None:
-        with suppress(OSError):
-            self._group.rmdir()
+        """Let all processes out, also those that start meanwhile; what is exiting keeps the group for a moment."""
+        deadline = time.monotonic() + _LEAVE_SECONDS
+        while self._group.exists() and time.monotonic() < deadline:
+            for pid in self._pids():
+                with suppress(OSError):
+                    (self._group.parent / "cgroup.procs").write_text(str(pid))
+            with suppress(OSError):
+                self._group.rmdir()
+                return
+            time.sleep(0.05)
 
 
 def _descendants(pid: int) -> set[int]:
