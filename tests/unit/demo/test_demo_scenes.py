@@ -152,12 +152,15 @@ def test_limits_and_refaults_are_read_as_the_kernel_shows_them(tmp_path: Path, *
 
 
 def test_a_watch_tells_when_limits_fell_and_what_prod_read_again(tmp_path: Path) -> None:
-    watch = CacheWatch(CacheGroup(tmp_path, pure_v2=True), (), 600)
     free, held = (("max\n",), ("max\n",)), ((f"{300 * MIB}\n",), ("max\n",))
+    groups = [CacheGroup(tmp_path / name, pure_v2=True) for name in ("batch-1", "batch-2")]
+    watch = CacheWatch(CacheGroup(tmp_path, pure_v2=True), dict(zip(groups, free, strict=True)), 600)
     watch.readings = [(second / 2, held if second >= 4 else free, 20 * MIB * min(second, 4)) for second in range(9)]
     assert (watch.lowered_at(), watch.limit_mib(1.9), watch.limit_mib(4.0)) == (2.0, None, 900)
     assert (watch.refault_mib(0, 2), watch.refault_mib(2, 4)) == (40.0, 0.0)
     assert watch.seconds_above(16) == 2
+    watch.readings = [(at, held, 0) for at, _, _ in watch.readings]
+    assert (watch.lowered_at(), watch.limit_mib(0.0)) == (0.0, 900), "a limit that was there before the watch"
 
 
 class FilledHierarchy(Hierarchy):
