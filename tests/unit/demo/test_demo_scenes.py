@@ -49,7 +49,7 @@ KEPT: list[tuple[DemoScene[Any], str, Any]] = [
     (cache.CACHE, "slackwater", replace(READ, limit_mib=None, seconds_to_limit=None, pressed_seconds=2)),
     (cache.CACHE, "plain", replace(READ, limit_mib=None)),
     (cpu.CPU, "plain", replace(SURGED, batch_yields=False)),
-    (cpu.CPU, "slackwater", replace(SURGED, throttles=2, stretch=replace(STRETCH, errors=9, p99_ms=900.0))),
+    (cpu.CPU, "slackwater", replace(SURGED, throttles=2, stretch=replace(STRETCH, errors=200, p99_ms=2004.0))),
     (quotas.QUOTAS, "fixed", SHARED),
     (quotas.QUOTAS, "elastic", BORROWED),
     (quotas.QUOTAS, "asked", TAKEN_BACK),
@@ -72,7 +72,7 @@ BROKEN: list[tuple[DemoScene[Any], str, Any, str]] = [
     (cache.CACHE, "slackwater", replace(READ, is_restored=False), "every memory limit is put back"),
     (cpu.CPU, "weights", replace(SURGED, batch_yields=False), "batch yields to prod by its weight"),
     (cpu.CPU, "slackwater", replace(SURGED, is_restored=False), "every quota of batch is put back"),
-    (cpu.CPU, "slackwater", replace(SURGED, stretch=replace(STRETCH, errors=200)), "requests are answered"),
+    (cpu.CPU, "slackwater", replace(SURGED, stretch=replace(STRETCH, prod_cpu=0.0)), "prod runs in its surge"),
     (quotas.QUOTAS, "fixed", BORROWED, "team-b is held to its half"),
     (quotas.QUOTAS, "elastic", SHARED, "team-b borrows what team-a leaves idle"),
     (quotas.QUOTAS, "elastic", replace(BORROWED, lent_milli=500), "what is lent is what is borrowed"),
@@ -152,12 +152,15 @@ def test_limits_and_refaults_are_read_as_the_kernel_shows_them(tmp_path: Path, *
 
 
 def test_a_watch_tells_when_limits_fell_and_what_prod_read_again(tmp_path: Path) -> None:
-    watch = CacheWatch(CacheGroup(tmp_path, pure_v2=True), (), 600)
     free, held = (("max\n",), ("max\n",)), ((f"{300 * MIB}\n",), ("max\n",))
+    groups = [CacheGroup(tmp_path / name, pure_v2=True) for name in ("batch-1", "batch-2")]
+    watch = CacheWatch(CacheGroup(tmp_path, pure_v2=True), dict(zip(groups, free, strict=True)), 600)
     watch.readings = [(second / 2, held if second >= 4 else free, 20 * MIB * min(second, 4)) for second in range(9)]
     assert (watch.lowered_at(), watch.limit_mib(1.9), watch.limit_mib(4.0)) == (2.0, None, 900)
     assert (watch.refault_mib(0, 2), watch.refault_mib(2, 4)) == (40.0, 0.0)
     assert watch.seconds_above(16) == 2
+    watch.readings = [(at, held, 0) for at, _, _ in watch.readings]
+    assert (watch.lowered_at(), watch.limit_mib(0.0)) == (0.0, 900), "a limit that was there before the watch"
 
 
 class FilledHierarchy(Hierarchy):

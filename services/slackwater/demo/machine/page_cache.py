@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,7 +41,8 @@ class CacheWatch:
     without an upper level counts with `most_mib`, its hard limit."""
 
     prod: CacheGroup
-    batch: Sequence[CacheGroup]
+    batch: Mapping[CacheGroup, tuple[str, ...]]
+    """With their limits before prod read anything again: a rule may have lowered some when the watch begins."""
     most_mib: int
     began: float = field(default_factory=time.monotonic)
     readings: list[tuple[float, tuple[tuple[str, ...], ...], int]] = field(default_factory=list)
@@ -58,19 +59,19 @@ class CacheWatch:
             raise Unavailable(f"a program ended early: {error}") from error
 
     def lowered_at(self) -> float | None:
-        """When a limit first differed from that of the begin."""
-        return next((round(at, 1) for at, limits, _ in self.readings if limits != self.readings[0][1]), None)
+        """When a limit first differed from its first."""
+        return next((round(at, 1) for at, limits, _ in self.readings if limits != tuple(self.batch.values())), None)
 
     def limit_mib(self, until: float) -> int | None:
-        """The levels of all batch pods together at a time; None where all are as at the begin."""
+        """The levels of all batch pods together at a time; None where all are as at first."""
         limits = [limits for at, limits, _ in self.readings if at <= until][-1:]
-        if not limits or limits[0] == self.readings[0][1]:
+        if not limits or limits[0] == tuple(self.batch.values()):
             return None
         most, levels = self.most_mib * MIB, [files[0].strip() for files in limits[0]]
         return sum(most if level == "max" else min(most, int(level)) for level in levels) // MIB
 
     def is_original(self) -> bool:
-        return self._limits() == self.readings[0][1]
+        return self._limits() == tuple(self.batch.values())
 
     def refault_mib(self, since: float, until: float) -> float:
         """MiB per second that prod read again in this time."""

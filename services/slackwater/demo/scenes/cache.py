@@ -24,7 +24,6 @@ from slackwater.demo.programs.reader import BlockRead, reads_of
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
 from slackwater.demo.scenes.memory import LIMIT_MIB, NEEDED_MIB
 from slackwater.demo.stage import Stage, holds_within, require
-from slackwater.model.errors import Unavailable
 
 ALONE, PLAIN, SLACKWATER = "alone", "plain", "slackwater"
 PROD_MIB, BATCH_MIB, BATCH_PODS = 1000, 400, 2
@@ -83,21 +82,21 @@ class CacheTurns:
         outs = {name: self.stage.file(f"cache-{name}.txt") for name in ("prod", *batch)}
         async with self.stage.programs() as started:
 
-            async def begin(name: str) -> CacheGroup:
-                """Start a program; returns its cgroup once it has read its whole file."""
+            async def begin(name: str) -> tuple[CacheGroup, tuple[str, ...]]:
+                """Start a program; returns its cgroup and first limits once it has read its whole file."""
                 pace = READS_PER_SECOND if name == "prod" else BATCH_MIB_PER_SECOND
                 command = program(
                     "reader", file=self.files[name], per_second=pace, out=outs[name], in_order=name != "prod"
                 )
                 started.append(await start(name, command))
+                await require(lambda: folder(name) is not None, _START_SECONDS, f"{name} has no cgroup")
+                group = CacheGroup(folder(name) or Path("/nonexistent"), self.stage.kernel.hierarchy.pure_v2)
+                limits = group.limits()
                 await require(lambda: bool(reads_of(outs[name])), _START_SECONDS, f"{name} did not read its file")
-                group = folder(name)
-                if group is None:
-                    raise Unavailable(f"{name} has ended")
-                return CacheGroup(group, self.stage.kernel.hierarchy.pure_v2)
+                return group, limits
 
-            prod = await begin("prod")  # it has its file in the cache before batch begins
-            watch = CacheWatch(prod, await asyncio.gather(*map(begin, batch)), BATCH_REQUEST_MIB)
+            prod, _ = await begin("prod")  # it has its file in the cache before batch begins
+            watch = CacheWatch(prod, dict(await asyncio.gather(*map(begin, batch))), BATCH_REQUEST_MIB)
             await _watched(watch, variant)
             ended, reads = watch.seconds, _reads(outs["prod"], watch)
             begin_of_end = ended - END_SECONDS

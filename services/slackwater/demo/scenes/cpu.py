@@ -80,7 +80,7 @@ CPU: Final[DemoScene[CpuTurn]] = DemoScene(
     ),
     promises=(
         Promise("batch yields to prod by its weight", lambda turn: turn.batch_yields, (WEIGHTS, SLACKWATER)),
-        Promise("requests are answered", lambda turn: turn.stretch.errors < max(1, turn.stretch.requests)),
+        Promise("prod runs in its surge", lambda turn: turn.stretch.prod_cpu > 0),
         Promise("every quota of batch is put back", lambda turn: turn.is_restored),
     ),
     opened=opened,
