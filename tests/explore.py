@@ -22,6 +22,8 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 SEED_VARIABLE: Final = "SLACKWATER_TEST_SEED"
 """Seed of what tests draw without Hypothesis; unset in `make test`, which draws the same each time."""
+EXAMPLES_VARIABLE: Final = "SLACKWATER_SCHEMATHESIS_EXAMPLES"
+"""Requests per route of the described API; unset in `make test-all`, which draws the same few each time."""
 WORLDS: Final = ("", "--quotas", "--moves")
 _SEEDS_PER_STEP: Final = 4
 _FILES_PER_STEP: Final = 3
@@ -105,7 +107,7 @@ def explore(minutes: float, seed: int) -> int:
         if left <= 0:
             break
         began, status, output = time.monotonic(), 0, ""
-        environment = os.environ | {SEED_VARIABLE: str(step.seed)}
+        environment = os.environ | {SEED_VARIABLE: str(step.seed), EXAMPLES_VARIABLE: "100"}
         try:
             done = subprocess.run(
                 [sys.executable, "-m", *step.command],
