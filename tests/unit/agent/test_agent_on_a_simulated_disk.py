@@ -58,8 +58,8 @@ def test_a_replaced_file_is_the_old_or_the_new_one_after_a_power_failure(rng: Ra
     assert disk.read(path) in (b"old", b"newer")
 
 
-def test_a_file_replaced_without_a_sync_outlives_the_process_and_not_the_power() -> None:
-    """Of evictions that begin: the pods do not outlive the power either."""
+def test_a_file_replaced_without_a_sync_outlives_the_process() -> None:
+    """As the ledger is when an eviction begins: pods do not outlive a power failure."""
     path, disk = FOLDER / "evictions.json", Disk()
     replace_file(path, b"old", disk)
     before = disk.syncs
