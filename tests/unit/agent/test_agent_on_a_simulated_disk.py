@@ -58,6 +58,16 @@ def test_a_replaced_file_is_the_old_or_the_new_one_after_a_power_failure(rng: Ra
     assert disk.read(path) in (b"old", b"newer")
 
 
+def test_a_file_replaced_without_a_sync_outlives_the_process() -> None:
+    """As the ledger is when an eviction begins: pods do not outlive a power failure."""
+    path, disk = FOLDER / "evictions.json", Disk()
+    replace_file(path, b"old", disk)
+    before = disk.syncs
+    replace_file(path, b"new", disk, sync=False)
+    disk.process_died()
+    assert (disk.read(path), disk.syncs) == (b"new", before)
+
+
 def test_a_disk_without_syncs_loses_the_claim_in_some_run() -> None:
     """The simulated disk can fail the first test: what was not synced may be gone."""
     lost = 0
