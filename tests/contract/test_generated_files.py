@@ -1,4 +1,4 @@
-"""Generated files: that they are up to date is a check of `make check` and `make test`; here is that it would be seen."""
+"""Generated files. That they are up to date is a check (tools/checks.py); here is that a difference would be seen."""
 
 from __future__ import annotations
 
