@@ -17,7 +17,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Final
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 from rich.console import Console
 from tests.faults.disk import SlowDisk
 from tests.faults.oracle import Findings
