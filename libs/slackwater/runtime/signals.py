@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import anyio
 
+Result = TypeVar("Result")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -50,3 +52,19 @@ def cancelled_by_signal() -> Iterator[Interruption]:
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
+
+
+async def cancelled_once(work: Coroutine[Any, Any, Result]) -> Result:
+    """Return what the work returns. A cancellation reaches it once, and its end is waited for.
+
+    Inside `cancelled_by_signal` every later await is cancelled too: work that stops its processes
+    one after the other would leave them running.
+    """
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        with anyio.CancelScope(shield=True), suppress(asyncio.CancelledError):
+            await task
+        raise

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # heavy: imported when the command runs
     from slackwater.cli.steps import Steps
     from slackwater.runtime.state import Endpoint, StateDir
 
-    Director = Callable[[Endpoint, Path, int | None, str, str], Awaitable[int]]
+    Director = Callable[[Endpoint, Path, int | None, str, str], Coroutine[Any, Any, int]]
 
 
 DEMO_SETTINGS: Mapping[str, Mapping[str, object]] = {
@@ -218,9 +218,10 @@ async def _work(
     """Run the demo, wait the given time, or wait for a signal. Returns the exit status."""
     if scene is not None:
         from slackwater.cli.composition import load
+        from slackwater.runtime.signals import cancelled_once
 
         director: Director = load("slackwater.demo.director:run")
-        return await director(endpoint, state.path, seconds, driver.value, scene.value)
+        return await cancelled_once(director(endpoint, state.path, seconds, driver.value, scene.value))
     if seconds is not None:
         await asyncio.sleep(seconds)
         return exits.OK

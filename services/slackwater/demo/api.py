@@ -106,6 +106,8 @@ class Api:
                 problem = f"{method} {path} answered {answer.status_code}: {answer.text[:200]}"
                 if answer.status_code < 500:
                     raise BrokenPromise(problem)
+            if (task := asyncio.current_task()) and task.cancelling():  # the server stops with this run
+                raise asyncio.CancelledError(problem)
             if time.monotonic() > deadline:
                 raise Unavailable(problem)
             await asyncio.sleep(_RETRY_SECONDS)

@@ -141,7 +141,7 @@ class Direction:
             for number, scene in enumerate(shown, 1):
                 await self._scene(scene, f"{number}/{len(shown)}", deadline, shown[number:])
             stays_up = seconds is None and self.run.scene == catalog.ALL
-            self._write(is_over=True, stays_up=stays_up, commands=await self._commands())
+            self._write(is_over=True, stays_up=stays_up, commands=await self._commands() if shown else ())
             if stays_up:
                 await self._stay_up()
         finally:

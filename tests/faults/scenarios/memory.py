@@ -17,6 +17,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Final
 
+import psutil  # type: ignore[import-untyped]
 from rich.console import Console
 from tests.faults.disk import SlowDisk
 from tests.faults.oracle import Findings
@@ -26,10 +27,10 @@ from tests.faults.supervisor import Program, free_port, slackwater, until
 from slackwater.agent.adapters.linux.hierarchy import find_hierarchy
 from slackwater.demo.api import NODEQOS, Api
 from slackwater.demo.machine.kernel import Kernel
-from slackwater.demo.machine.workloads import Workloads, program
+from slackwater.demo.machine.workloads import Workloads
 from slackwater.demo.narrator import Narrator
-from slackwater.demo.scenes.memory import LIMIT_MIB, MEMORY, MIB, NEEDED_MIB, SLACKWATER, MemoryTurn, MemoryTurns
-from slackwater.demo.stage import Stage, available_mib
+from slackwater.demo.scenes.memory import LIMIT_MIB, MEMORY, MIB, SLACKWATER, MemoryTurn, opened
+from slackwater.demo.stage import Stage
 from slackwater.model.errors import NotFound
 from slackwater.runtime.state import StateDir
 
@@ -62,8 +63,8 @@ async def memory_growth(folder: Path, strictness: Strictness) -> Result:
     """One turn. Afterwards each batch pod runs on or has ended with its checkpoint, and prod has grown to its end."""
     if (reason := find_hierarchy().why_unwritable()) is not None:
         raise Skipped(f"real cgroups: {reason}")
-    if (there := available_mib()) < NEEDED_MIB:
-        raise Skipped(f"{there} MiB of memory are available, it needs {NEEDED_MIB}")
+    if (there := psutil.virtual_memory().available >> 20) < MEMORY.memory_mib:
+        raise Skipped(f"{there} MiB of memory are available, it needs {MEMORY.memory_mib}")
     result, state = Result(), folder / "state"
     async with AsyncExitStack() as stack:
         settings = {
@@ -81,7 +82,8 @@ async def memory_growth(folder: Path, strictness: Strictness) -> Result:
         await stage.workloads.pod("prod", "busy", 100, "64Mi", *loops)
         with SlowDisk(folder, WRITES_PER_SECOND) as disk, _writers(folder):
             disk.hold(whole.pid)
-            turn = await MemoryTurns(stage).run_turn(SLACKWATER)
+            async with opened(stage) as run_turn:
+                turn = await run_turn(SLACKWATER)
         _judge(result, turn)
         await stage.workloads.stop_all()
         result.promise("nothing died beside", not whole.unasked_exits)
@@ -130,8 +132,9 @@ async def _apply(stage: Stage) -> None:
 @contextmanager
 def _writers(folder: Path) -> Iterator[None]:
     """Writers that sync every MiB, on the disk of the folder."""
+    end_with_parent = (sys.executable, "-m", "slackwater.demo.programs.die_with_parent")
     commands = [
-        program("die_with_parent", sys.executable, "-c", _SYNC, str(folder / f"block-{number}"))
+        (*end_with_parent, sys.executable, "-c", _SYNC, str(folder / f"block-{number}"))
         for number in range(DISK_WRITERS)
     ]
     writers = [subprocess.Popen(command) for command in commands]

@@ -15,7 +15,7 @@ from slackwater.demo.programs.load import Sample, Stretch, read_samples
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.state import VARIABLE
 
-_STOP_SECONDS = 5.0
+_STOP_SECONDS = 30.0
 
 
 def program(name: str, **arguments: object) -> tuple[str, ...]:

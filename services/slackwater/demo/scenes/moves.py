@@ -188,7 +188,8 @@ def workload_file(folder: Path, port: int) -> Path:
 async def opened(stage: Stage) -> AsyncIterator[RunTurn[MoveTurn]]:
     """Starts two agents and the service on the first; nothing of them is left afterwards."""
     folder, nats_url = stage.workloads.state_dir / "moves", stage.api.endpoint.nats_url
-    with socket.create_server(("127.0.0.1", 0)) as free:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     file = workload_file(folder / "workloads", port)
     label, digest = offered_label(WORKLOAD), digest_of(file.read_bytes())

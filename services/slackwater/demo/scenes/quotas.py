@@ -96,9 +96,8 @@ class QuotaStages:
 
     async def _turn(self) -> QuotaTurn:
         ledger = await self._ledger()
-        found = {
-            team: [await self.stage.api.get(f"/v1/claims/{job.name}") for job in self.jobs[team]] for team in TEAMS
-        }
+        get = self.stage.api.get
+        found = {team: [await get(f"/v1/claims/{job.name}") for job in self.jobs[team]] for team in TEAMS}
         claims = {team: [claim for claim in found[team] if claim] for team in TEAMS}
         orders = [claim["reclaim"] or {} for claim in claims[BORROWER]]
         return QuotaTurn(
