@@ -76,10 +76,12 @@ async def test_a_throttle_is_written_observed_and_given_back_exactly(machine: Ma
     assert machine.directories() == []
 
 
-async def test_a_job_that_ignores_sigterm_is_killed_after_its_grace(machine: Machine) -> None:
-    job = machine.execute("sh", "-c", "trap '' TERM; while :; do sleep 0.05; done")
+async def test_a_job_that_ignores_sigterm_is_killed_after_its_grace(machine: Machine, tmp_path: Path) -> None:
+    deaf = tmp_path / "deaf"
+    job = machine.execute("sh", "-c", f"trap '' TERM; touch {deaf}; while :; do sleep 0.05; done")
     async with machine.agent() as service:
         [pod] = await machine.pod(service)
+        await until(deaf.exists)  # an eviction begins within milliseconds
         item = {
             "id": "e1", "pod_uid": pod.uid, "grace_seconds": 0.3, "deadline": soon(), "reason": "test",
             "decision_id": "d1",
@@ -116,7 +118,7 @@ async def test_a_polite_job_ends_within_its_grace_and_says_why(
 async def test_signals_reach_the_command_and_everything_it_left_is_killed(machine: Machine, tmp_path: Path) -> None:
     stray = tmp_path / "stray"
     job = machine.execute(
-        "sh", "-c", f"setsid sleep 1000 & echo $! > {stray}; trap 'exit 9' TERM; while :; do sleep 0.05; done"
+        "sh", "-c", f"trap 'exit 9' TERM; setsid sleep 1000 & echo $! > {stray}; while :; do sleep 0.05; done"
     )
     await until(lambda: stray.exists() and stray.read_text().strip())
     pid = int(stray.read_text())
