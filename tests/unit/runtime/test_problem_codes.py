@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,8 @@ NEVER_ANSWERED = frozenset(
 
 def codes_in(source: str) -> Iterator[str]:
     """String literals given as `code=`, or to something called `code`."""
+    if not re.search(r"\bcode\s*=", source):
+        return
     for node in ast.walk(ast.parse(source)):
         if (isinstance(node, ast.keyword) and node.arg == "code") or (
             isinstance(node, ast.Assign) and "code" in {getattr(target, "id", "") for target in node.targets}
