@@ -145,7 +145,7 @@ AGENT = (
         (
             Edit(
                 "agent.usecases.evict:EvictPods._follow",
-                "if not self._store(record):",
+                "if not self._store(record, sync=False):",
                 "self._records[record.id] = record\n            if False:",
             ),
         ),

@@ -166,8 +166,8 @@ MENDED = (
         (
             Edit(
                 "agent.usecases.evict:EvictPods._follow",
-                "if not self._store(record):",
-                "if not self._store(record) and False:",
+                "if not self._store(record, sync=False):",
+                "if not self._store(record, sync=False) and False:",
             ),
         ),
         (ONCE,),
