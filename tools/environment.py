@@ -150,6 +150,10 @@ def make_base(stamp: Path, digest: str) -> None:
     install(ROOT / "requirements.lock")
     step = Step("slackwater itself")
     run(step, [str(PYTHON), *PIP, "--no-deps", "--no-build-isolation", "--no-index", "-e", "."])
+    for paths in VENV.glob("lib/python*/site-packages/_slackwater.pth"):
+        # relative, because under LC_ALL=C Python 3.11 does not start with a path in it that is not ASCII
+        absolute = paths.read_text(encoding="utf-8").splitlines()
+        paths.write_text("".join(f"{os.path.relpath(path, paths.parent)}\n" for path in absolute), encoding="utf-8")
     step.done()
     stamp.write_text(digest)
 
