@@ -91,8 +91,7 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
     remains = _remains(Kernel.of(state_dir)) if found.driver == "linux" else ()
     update = {"restored_exactly": exact, "restored_files": files, "leftovers": remains, "finished": True}
     complete = found.model_copy(update=update)
-    judged = {"failures": summary.failures(complete), "exit": summary.exit_status(complete)}
-    complete = complete.model_copy(update=judged)
+    complete = complete.model_copy(update={"failures": summary.failures(complete), "exit": summary.exit_status(complete)})
     write_atomically(file, complete.model_dump_json(indent=1) + "\n")
     console = console or terminal()
     told = [] if complete.stays_up else [*table.lines(complete, console.width), *table.next_steps(complete)]
@@ -145,6 +144,7 @@ class Direction:
             if stays_up:
                 await self._stay_up()
         finally:
+            self._write()  # the seconds until here, also of a run that is interrupted
             await self.stage.workloads.stop_all()
         return summary.exit_status(self.run) or 0
 
