@@ -90,13 +90,13 @@ def finish(state_dir: Path, console: Console | None = None) -> int:
     exact, files = restored(state_dir)
     remains = _remains(Kernel.of(state_dir)) if found.driver == "linux" else ()
     update = {"restored_exactly": exact, "restored_files": files, "leftovers": remains, "finished": True}
-    complete = found.model_copy(update=update)
-    complete = complete.model_copy(update={"failures": summary.failures(complete), "exit": summary.exit_status(complete)})
-    write_atomically(file, complete.model_dump_json(indent=1) + "\n")
+    whole = found.model_copy(update=update)
+    whole = whole.model_copy(update={"failures": summary.failures(whole), "exit": summary.exit_status(whole)})
+    write_atomically(file, whole.model_dump_json(indent=1) + "\n")
     console = console or terminal()
-    told = [] if complete.stays_up else [*table.lines(complete, console.width), *table.next_steps(complete)]
-    console.print("\n".join([*told, *table.ending(complete)]), markup=False)
-    return complete.exit or 0
+    told = [] if whole.stays_up else [*table.lines(whole, console.width), *table.next_steps(whole)]
+    console.print("\n".join([*told, *table.ending(whole)]), markup=False)
+    return whole.exit or 0
 
 
 def _remains(kernel: Kernel) -> tuple[str, ...]:
