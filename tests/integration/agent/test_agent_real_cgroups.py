@@ -169,7 +169,7 @@ def test_without_writable_cgroups_it_says_so_in_one_line_and_runs_the_command(ma
         environment = {**machine.environment, "SLACKWATER_STATE_DIR": theirs}
         probe = subprocess.run([*line, "--version"], env=environment, cwd="/", capture_output=True, check=False)
         if probe.returncode != 0:
-            pytest.skip("this checkout cannot be read by another user")
+            pytest.skip("this checkout cannot be read by another user: clone it into a folder that others may read")
         done = subprocess.run(
             [*line, "exec", "--tier", "batch", "--workload", "job", "--", "sh", "-c", "echo ran; exit 5"],
             env=environment,
