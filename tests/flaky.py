@@ -34,6 +34,7 @@ with open(sys.argv[1], "wb") as file:
             file.flush()
             os.fsync(file.fileno())
 """
+_OF_MAKE: Final = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS")
 _FAILED: Final = re.compile(r"^failed: (.*)$", re.MULTILINE)
 _COUNTS: Final = re.compile(r"^\d+ passed, .*$", re.MULTILINE)
 
@@ -56,8 +57,10 @@ def beside(busy: int, *, disk: bool) -> Iterator[None]:
 def run(log: Path) -> tuple[int, float, str]:
     """Run `make test`. Returns its exit status, its seconds, and its counts and failures."""
     began = time.monotonic()
+    # without what make hands on to a make that it starts: the ARGS of `make flaky` are not those of `make test`
+    own = {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
     with log.open("w") as file:
-        done = subprocess.run(["make", "test"], cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(["make", "test"], cwd=ROOT, env=own, stdout=file, stderr=subprocess.STDOUT, check=False)
     output = log.read_text()
     counts = _COUNTS.findall(output)
     return done.returncode, time.monotonic() - began, "; ".join([*counts[-1:], *dict.fromkeys(_FAILED.findall(output))])
