@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import flaky
 from tests.explore import examples
 from tests.suite.results import Reader, TestResult
 from tests.suite.tiers import ROOT
@@ -79,3 +80,12 @@ def test_a_reader_takes_whole_lines_and_a_failure_outlasts_a_success(tmp_path: P
 )
 def test_a_falsifying_example_becomes_a_decorator(output: str) -> None:
     assert examples(output) == ["@example(left=1, right=[2, 3])  # of test_sums"]
+
+
+def test_arguments_of_flaky_do_not_reach_make_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "Makefile").write_text('test:\n\t@echo "with <$(ARGS)>"\n')
+    monkeypatch.setattr(flaky, "ROOT", tmp_path)
+    monkeypatch.setenv("MAKEFLAGS", " -- ARGS=2")
+    status, _, _ = flaky.run(tmp_path / "log")
+    assert status == 0
+    assert (tmp_path / "log").read_text() == "with <>\n"
