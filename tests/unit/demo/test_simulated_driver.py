@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.agent.adapters.simulated import (
+    REST_LOAD,
     REST_SECONDS,
+    SURGE_LOAD,
     TIDE_SECONDS,
     CpuClaim,
     SimulatedDriver,
@@ -22,6 +24,7 @@ from slackwater.agent.adapters.simulated import (
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.knobs import Knob
+from slackwater.demo.scenes.fleet import WATERLINE
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.tiers import Tier
 from slackwater.testing.clock import EPOCH, FakeClock
@@ -85,6 +88,14 @@ def both(limit: float | None, batch_weight: int) -> float:
 
 def test_weights_relieve_and_limits_relieve_further() -> None:
     assert both(None, 4096) > both(None, 2) > both(1000, 2) > both(50, 2)
+
+
+def test_only_the_surge_crosses_the_waterline_of_the_scene() -> None:
+    def pressure(load: float) -> float:
+        some = [CpuClaim("p", Tier.PROD, load * CAPACITY, 4096), CpuClaim("b", Tier.BATCH, CAPACITY, 2)]
+        return settle(CAPACITY, 8, some, dict.fromkeys(Tier, 1024)).prod_pressure
+
+    assert pressure(1.05 * REST_LOAD) < WATERLINE < pressure(0.95 * SURGE_LOAD)
 
 
 @given(st.integers(0, 99), st.integers(0, 10_000))

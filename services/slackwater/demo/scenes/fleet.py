@@ -21,10 +21,10 @@ from slackwater.demo.stage import Stage, holds_within, require
 from slackwater.model.errors import Unavailable
 
 PLAIN, SLACKWATER = "plain", "slackwater"
-WATERLINE: Final = 0.025
-"""Above the pressure that the model gives prod alone, 0.012."""
+WATERLINE: Final = 0.035
+"""Above the pressure of rest beside all of batch, 0.030: a restore that crosses it again makes later ones wait."""
 MOST_TIDES, NODES_READ = 3, 3
-_FLEET_SECONDS, _RESTORE_SECONDS = 60.0, 30.0
+_FLEET_SECONDS, _RESTORE_SECONDS = 60.0, 3.0 * TIDE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
