@@ -198,6 +198,12 @@ _CODES = (
         "`Allow` lists the methods.",
     ),
     ProblemCode(
+        "request_timeout",
+        408,
+        "The headers or the body of the request did not arrive in time.",
+        "Send the request again; `detail` says how long the server waits.",
+    ),
+    ProblemCode(
         "conflict",
         409,
         "The object changed since it was read.",
@@ -315,8 +321,8 @@ _CODES = (
     ProblemCode(
         "other_site",
         409,
-        "A browser sent the request from another site's page.",
-        "Use this server's page, or a token.",
+        "A browser sent a change from a page of another site or port.",
+        "Use this server's own page, or send `Authorization: Bearer TOKEN`.",
     ),
     ProblemCode(
         "precondition_failed",
