@@ -11,22 +11,23 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from slackwater.runtime.certified_http import CertifiedHttp
-from slackwater.runtime.http_connections import Connections
+from slackwater.runtime.http_connections import OpenConnections
 from slackwater.runtime.http_metrics import HttpMetrics
 from slackwater.runtime.problems import problem
 from slackwater.runtime.settings import HttpSettings
 
 
 class Phase(StrEnum):
-    """What a connection is in."""
+    """The phase of a connection's present request."""
 
     IDLE = "idle"
     """Between two requests. uvicorn closes it after `idle_seconds`."""
     HEADER = "header"
-    """From the begin of the connection, or the first byte of a further request, to the end of the headers."""
+    """From the start of the connection, or the first byte of a further request, to the end of the headers."""
     BODY = "body"
-    """To the end of the request."""
+    """From there to the end of the request."""
     ANSWER = "answer"
+    """From there to the end of the answer."""
 
 
 class BoundedHttp(CertifiedHttp):
@@ -37,7 +38,7 @@ class BoundedHttp(CertifiedHttp):
         config: Config,
         server_state: ServerState,
         settings: HttpSettings,
-        connections: Connections,
+        connections: OpenConnections,
         metrics: HttpMetrics,
     ) -> None:
         super().__init__(config, server_state, {})
@@ -67,7 +68,7 @@ class BoundedHttp(CertifiedHttp):
         self._open_connections.remove(self)
 
     def close_now(self) -> None:
-        """Implements slackwater.runtime.http_connections.Connection."""
+        """Implements slackwater.runtime.http_connections.AcceptedConnection."""
         if self.transport is not None:
             self.transport.abort()
         elif self.connecting is not None:

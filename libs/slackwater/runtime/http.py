@@ -24,7 +24,7 @@ from slackwater.runtime.head_method import HeadMethod
 from slackwater.runtime.health import health_router
 from slackwater.runtime.http_acceptor import Acceptor
 from slackwater.runtime.http_access import Authentication, LocalNamesOnly
-from slackwater.runtime.http_connections import Connections, connection_limit
+from slackwater.runtime.http_connections import OpenConnections, connection_limit
 from slackwater.runtime.http_metrics import HttpMetrics
 from slackwater.runtime.problem_pages import problem_pages
 from slackwater.runtime.problems import install_problem_handlers
@@ -84,7 +84,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections within their bounds, instead of uvicorn's own listeners."""
         metrics, settings = HttpMetrics(process_meters()), self._settings
-        connections = Connections(connection_limit(settings), metrics)
+        connections = OpenConnections(connection_limit(settings), metrics)
         self.servers = []
         self._acceptor = Acceptor(
             self._listener,
@@ -144,6 +144,7 @@ class HttpServer:
             uvicorn.Config(
                 app,
                 http=BoundedHttp,
+                ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable
 
 from slackwater.runtime.bounded_http import BoundedHttp
-from slackwater.runtime.http_connections import Connections
+from slackwater.runtime.http_connections import OpenConnections
 from slackwater.telemetry.logs import get_logger
 
 AT_ONCE = 16
@@ -32,7 +32,7 @@ class Acceptor:
         self,
         listener: socket.socket,
         make: Callable[[], BoundedHttp],
-        connections: Connections,
+        connections: OpenConnections,
         tls: ssl.SSLContext | None,
         handshake_seconds: float,
     ) -> None:

@@ -30,15 +30,15 @@ def stream_limit(settings: HttpSettings) -> int:
     return connection_limit(settings) // 2
 
 
-class Connection(Protocol):
+class AcceptedConnection(Protocol):
     """What a listener has accepted."""
 
     def close_now(self) -> None:
-        """Close without waiting for the peer; `Connections.remove` follows."""
+        """Close without waiting for the peer; `OpenConnections.remove` follows."""
         ...
 
 
-class Connections:
+class OpenConnections:
     """The open connections of one listener. At the limit, the connection that waits the longest makes room for a new
     one.
 
@@ -51,35 +51,35 @@ class Connections:
         self.limit = limit
         self._most_kept = limit - max(1, limit // 4)
         self._metrics = metrics
-        self._waiting: dict[Connection, None] = {}
+        self._waiting: dict[AcceptedConnection, None] = {}
         """The longest first."""
-        self._kept: set[Connection] = set()
+        self._kept: set[AcceptedConnection] = set()
         metrics.limit.set(limit)
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._kept)
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: AcceptedConnection) -> None:
         """Add a new connection; at the limit, close the one that waits the longest."""
         if len(self) >= self.limit:
             self.close_oldest()
         self._waiting[connection] = None
         self._metrics.open.inc()
 
-    def keep(self, connection: Connection) -> None:
+    def keep(self, connection: AcceptedConnection) -> None:
         """Its request is complete: do not close it for a new connection."""
         if connection in self._waiting and len(self._kept) < self._most_kept:
             del self._waiting[connection]
             self._kept.add(connection)
 
-    def wait(self, connection: Connection) -> None:
+    def wait(self, connection: AcceptedConnection) -> None:
         """It waits, from now on, for a request or for the rest of one."""
         if connection in self._kept or connection in self._waiting:
             self._kept.discard(connection)
             self._waiting.pop(connection, None)
             self._waiting[connection] = None
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: AcceptedConnection) -> None:
         """It is closed. May be called twice."""
         if connection in self._kept or connection in self._waiting:
             self._kept.discard(connection)

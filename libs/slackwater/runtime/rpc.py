@@ -45,6 +45,7 @@ OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),  # what clients may do without being sent away
     ("grpc.server_handshake_timeout_ms", 10_000),  # of TLS and HTTP/2; by default 120 s
+    ("grpc.max_connection_idle_ms", 300_000),  # a connection without calls; clients connect again by themselves
 )
 HEALTH = "grpc.health.v1.Health"
 OWN_ROLES: Mapping[str, Needed] = {

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from slackwater.runtime.bounded_http import BoundedHttp
-from slackwater.runtime.http_connections import Connections
+from slackwater.runtime.http_connections import OpenConnections
 from slackwater.runtime.http_metrics import HttpMetrics
 from slackwater.runtime.settings import HttpSettings
 from slackwater.telemetry.metrics import Meters
@@ -60,7 +60,7 @@ class Scene:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         metrics = HttpMetrics(Meters(self.registry))
-        self.connections = Connections(8, metrics)
+        self.connections = OpenConnections(8, metrics)
         self.seen: list[str] = []
         config = uvicorn.Config(
             self._app, lifespan="off", log_config=None, http=BoundedHttp, timeout_keep_alive=SETTINGS.idle_seconds

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from slackwater.runtime.http_connections import Connections, connection_limit, stream_limit
+from slackwater.runtime.http_connections import OpenConnections, connection_limit, stream_limit
 from slackwater.runtime.http_metrics import HttpMetrics
 from slackwater.runtime.settings import HttpSettings
 from slackwater.telemetry.metrics import Meters
@@ -30,8 +30,8 @@ def registry() -> CollectorRegistry:
     return CollectorRegistry()
 
 
-def connections_of(registry: CollectorRegistry, limit: int) -> Connections:
-    return Connections(limit, HttpMetrics(Meters(registry)))
+def connections_of(registry: CollectorRegistry, limit: int) -> OpenConnections:
+    return OpenConnections(limit, HttpMetrics(Meters(registry)))
 
 
 @pytest.mark.parametrize(
