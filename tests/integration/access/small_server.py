@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator
 
 import asyncpg
-from fastapi import Request
 from sse_starlette import EventSourceResponse
 
 from slackwater.runtime.http import HttpServer, build_app
@@ -32,8 +31,8 @@ def routes(dsn: str) -> Routes:
             await connection.close()
 
     @router.post("/change", role=Role.OPERATOR)
-    async def change(request: Request, dry_run: DryRun = False) -> int:
-        return len(await request.body())
+    async def change(document: dict[str, str], dry_run: DryRun = False) -> int:
+        return len(document)
 
     @router.get("/stream", role=Role.VIEWER)
     async def stream() -> EventSourceResponse:

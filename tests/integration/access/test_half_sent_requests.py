@@ -28,7 +28,9 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
 SHORT = {"SLACKWATER_HTTP_HEADER_SECONDS": "1", "SLACKWATER_HTTP_BODY_SECONDS": "1", "SLACKWATER_HTTP_IDLE_SECONDS": "1"}
 HALF_A_HEAD = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: "
 HALF_A_BODY = (
-    b"POST /change HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer open sesame\r\nContent-Length: 1000\r\n\r\nhalf"
+    b"POST /change HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer open sesame\r\n"
+    b"Content-Type: application/json\r\n"
+    b'Content-Length: 1000\r\n\r\n{"half'
 )
 
 
@@ -68,6 +70,11 @@ def small_server(folder: Path, dsn: str, settings: Mapping[str, str]) -> Iterato
 
 
 @pytest.fixture
+def database(postgres_dsn: str) -> str:
+    return urlsplit(postgres_dsn)._replace(path="/postgres").geturl()
+
+
+@pytest.fixture
 def descriptors_of_the_flood() -> Iterator[None]:
     """Lets this process hold the flood's sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -91,14 +98,14 @@ def answer_of(connection: socket.socket) -> bytes:
 @pytest.mark.parametrize("sent", [b"", HALF_A_HEAD, HALF_A_BODY], ids=["nothing", "half a head", "half a body"])
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_a_flood_of_half_requests_takes_neither_the_probes_nor_postgresql(
-    sent: bytes, tls: bool, tmp_path: Path, postgres_dsn: str, descriptors_of_the_flood: None
+    sent: bytes, tls: bool, tmp_path: Path, database: str, descriptors_of_the_flood: None
 ) -> None:
     trusted = pki(tmp_path / "pki")
     certificate, key = trusted.issue("127.0.0.1")
     files = {"SLACKWATER_HTTP_TLS_CERTIFICATE": str(certificate), "SLACKWATER_HTTP_TLS_KEY": str(key)}
     verify = ssl.create_default_context(cafile=trusted.ca) if tls else True
     with (
-        small_server(tmp_path, postgres_dsn, files if tls else {}) as server,
+        small_server(tmp_path, database, files if tls else {}) as server,
         httpx2.Client(base_url=server.url, verify=verify, trust_env=False, timeout=PATIENCE_SECONDS) as client,
         ExitStack() as flood,
     ):
@@ -116,9 +123,9 @@ def test_a_flood_of_half_requests_takes_neither_the_probes_nor_postgresql(
         assert len(server.log_lines()) < 30, server.log_lines()[:10]
 
 
-def test_late_requests_are_closed_and_streams_stay(tmp_path: Path, postgres_dsn: str) -> None:
+def test_late_requests_are_closed_and_streams_stay(tmp_path: Path, database: str) -> None:
     with (
-        small_server(tmp_path, postgres_dsn, SHORT) as server,
+        small_server(tmp_path, database, SHORT) as server,
         httpx2.Client(base_url=server.url, trust_env=False, timeout=PATIENCE_SECONDS) as client,
         client.stream("GET", "/stream", headers=BEARER) as stream,
     ):
