@@ -44,6 +44,7 @@ class BoundedHttp(CertifiedHttp):
         super().__init__(config, server_state, {})
         self.connecting: asyncio.Task[None] | None = None
         """The TLS handshake; set by the acceptor."""
+        self._is_connected = False
         self._seconds = {Phase.HEADER: settings.header_seconds, Phase.BODY: settings.body_seconds}
         self._open_connections = connections
         self._metrics = metrics
@@ -52,6 +53,7 @@ class BoundedHttp(CertifiedHttp):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
+        self._is_connected = True
         self._follow()
 
     def data_received(self, data: bytes) -> None:
@@ -69,7 +71,7 @@ class BoundedHttp(CertifiedHttp):
 
     def close_now(self) -> None:
         """Implements slackwater.runtime.http_connections.AcceptedConnection."""
-        if self.transport is not None:
+        if self._is_connected:
             self.transport.abort()
         elif self.connecting is not None:
             self.connecting.cancel()

@@ -53,7 +53,7 @@ async def serve(dsn: str) -> None:
     settings = HttpSettings(port=0)
     server = HttpServer(settings)
     app = build_app([routes(dsn)], checks, settings)
-    await server.run(app, lambda: print(server.url, flush=True))
+    await server.run(app, lambda: print(server.url, flush=True))  # noqa: T201 - read by the test
 
 
 if __name__ == "__main__":

@@ -25,7 +25,11 @@ FLOOD = 300
 PATIENCE_SECONDS = 60.0
 TOKEN = "open sesame"  # noqa: S105 - of this test
 BEARER = {"authorization": f"Bearer {TOKEN}"}
-SHORT = {"SLACKWATER_HTTP_HEADER_SECONDS": "1", "SLACKWATER_HTTP_BODY_SECONDS": "1", "SLACKWATER_HTTP_IDLE_SECONDS": "1"}
+SHORT = {
+    "SLACKWATER_HTTP_HEADER_SECONDS": "1",
+    "SLACKWATER_HTTP_BODY_SECONDS": "1",
+    "SLACKWATER_HTTP_IDLE_SECONDS": "1",
+}
 HALF_A_HEAD = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: "
 HALF_A_BODY = (
     b"POST /change HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer open sesame\r\n"

@@ -91,7 +91,9 @@ async def test_no_page_of_another_site_changes_anything(app: FastAPI) -> None:
         for path, methods, _ in guarded_routes(doors):
             for method in methods - READS:
                 changed.add(f"{method} {path}")
-                wrong += [f"{method} {path}: {what}" for what in await let_in_from_elsewhere(doors, method, path, proof)]
+                wrong += [
+                    f"{method} {path}: {what}" for what in await let_in_from_elsewhere(doors, method, path, proof)
+                ]
     assert wrong == []
     assert len(changed) > 25
     assert changed > {
@@ -102,7 +104,7 @@ async def test_no_page_of_another_site_changes_anything(app: FastAPI) -> None:
     }
 
 
-async def let_in_from_elsewhere(app: FastAPI, method: str, path: str, proof: dict[str, str]) -> list[str]:
+async def surprises_from_elsewhere(app: FastAPI, method: str, path: str, proof: dict[str, str]) -> list[str]:
     """What is answered otherwise to a page of another site, or to one of this server."""
     address, found = re.sub(r"\{[^}]*\}", "x", path), []
     own = {"origin": "http://127.0.0.1", "sec-fetch-site": "same-origin"}
