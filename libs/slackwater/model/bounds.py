@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 from annotated_types import Interval, Len
 from msgspec import Meta, Struct
-from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler, StringConstraints
+from pydantic import BaseModel, FailFast, GetCoreSchemaHandler, GetJsonSchemaHandler, StringConstraints
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
@@ -120,35 +120,42 @@ class FreeForm(ValueRule):
     """JSON of any shape, bounded in depth, number of values, length of texts and size of numbers."""
 
     def problem(self, value: Any) -> str | None:
-        left = MOST_ITEMS
-        waiting = [(value, 1)]
-        while waiting:
-            item, depth = waiting.pop()
-            left -= 1
+        """Level by level, because one list of a level's values is three times as fast as one of values to visit."""
+        level, left = [value], MOST_ITEMS
+        for _ in range(MOST_DEPTH):
+            left -= len(level)
             if left < 0:
                 return f"more than {MOST_ITEMS} values"
-            if depth > MOST_DEPTH:
-                return f"nested more than {MOST_DEPTH} levels deep"
-            if isinstance(item, dict):
-                waiting += [(part, depth + 1) for pair in item.items() for part in pair]
-            elif isinstance(item, list | tuple):
-                waiting += [(part, depth + 1) for part in item]
-            elif (problem := _leaf_problem(item)) is not None:
-                return problem
-        return None
+            containers = [item for item in level if isinstance(item, _CONTAINERS)]
+            if len(containers) < len(level):
+                leaves = (_leaf_problem(item) for item in level if not isinstance(item, _CONTAINERS))
+                if (problem := next(filter(None, leaves), None)) is not None:
+                    return problem
+            level = []
+            for container in containers:
+                level += container
+                if isinstance(container, dict):
+                    level += container.values()
+                if len(level) > left:
+                    return f"more than {MOST_ITEMS} values"
+            if not level:
+                return None
+        return f"nested more than {MOST_DEPTH} levels deep"
 
     def schema(self) -> Mapping[str, Any]:
         return {"description": f"JSON of at most {MOST_DEPTH} levels and {MOST_ITEMS} values."}
 
 
+_CONTAINERS = (dict, list, tuple)
+
+
 def _leaf_problem(value: Any) -> str | None:
-    match value:
-        case bool() | None:
-            return None
-        case str():
-            return None if len(value) <= MOST_DOCUMENT else f"a text of {len(value)} characters"
-        case int() | float():
-            return None if -MOST_AMOUNT <= value <= MOST_AMOUNT else "a number beyond 2^63, or none"
+    if isinstance(value, str):
+        return None if len(value) <= MOST_DOCUMENT else f"a text of {len(value)} characters"
+    if isinstance(value, int | float):
+        return None if -MOST_AMOUNT <= value <= MOST_AMOUNT else "a number beyond 2^63, or none"
+    if value is None:
+        return None
     return f"a value of type {type(value).__name__}, which JSON does not have"
 
 
@@ -196,8 +203,8 @@ JsonDocument = Annotated[dict[str, Any], Len(0, MOST_ITEMS), FreeForm()]
 Labels = Annotated[dict[Key, Key], Len(0, MOST_LABELS), Meta(max_length=MOST_LABELS)]
 Annotations = Annotated[dict[Key, Text], Len(0, MOST_LABELS), Meta(max_length=MOST_LABELS)]
 T = TypeVar("T")
-Items = Annotated[tuple[T, ...], Len(0, MOST_PODS), Meta(max_length=MOST_PODS)]
-"""A list in an event: pods, disks, terms of a decision."""
+Items = Annotated[tuple[T, ...], Len(0, MOST_PODS), FailFast(), Meta(max_length=MOST_PODS)]
+"""A list in an event: pods, disks, terms of a decision. Its first invalid item ends the validation."""
 Mapped = Annotated[dict[Key, T], Len(0, MOST_LABELS), Meta(max_length=MOST_LABELS)]
 """Values by name."""
 

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import Repr
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     StringConstraints,
     ValidationError,
     ValidationInfo,
     field_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.field_paths import as_written
 from slackwater.model.known_fields import fields_at, unknown_field
+from slackwater.model.reading_budget import ends_at_first_error
 from slackwater.resources.cel import CelRule
 from slackwater.resources.names import API_VERSION
 from slackwater.resources.strict import refuse_another_kind
 
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+
+
+_SHORT = Repr()
+"""What a message shows of a value: enough to find it again."""
+_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict, _SHORT.maxstring, _SHORT.maxlong = 3, 8, 8, 200, 80
 
 
 class Part(BaseModel):
@@ -39,6 +47,10 @@ class Part(BaseModel):
     LIST_KEYS: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return ends_at_first_error(handler(source))
 
     @field_validator("*", mode="before")
     @classmethod
@@ -70,7 +82,7 @@ def first_wrong(error: ValidationError, document: Any, model: type[BaseModel] | 
     field = ".".join(map(str, steps))
     if first["type"] == "extra_forbidden" and model is not None and steps:
         return InvalidInput(f"{field}: {unknown_field(str(steps[-1]), fields_at(model, steps[:-1]))}", field=field)
-    return InvalidInput(f"{field}: {first['msg']}; got {first['input']!r}", field=field)
+    return InvalidInput(f"{field}: {first['msg']}; got {_SHORT.repr(first['input'])}", field=field)
 
 
 def _steps(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:

@@ -331,6 +331,12 @@ _CODES = (
         "Send fewer documents at once.",
     ),
     ProblemCode(
+        "beyond_budget",
+        422,
+        "The body holds more than is read: levels, items of a list, fields of an object, or lists and objects.",
+        "Send fewer documents at once; `detail` names the limit.",
+    ),
+    ProblemCode(
         "misdirected_request",
         421,
         "Without a token, only local names are answered.",
