@@ -331,6 +331,12 @@ _CODES = (
         "Send fewer documents at once.",
     ),
     ProblemCode(
+        "rules_too_large",
+        422,
+        "All documents together would make the intent of a node larger than the broker takes.",
+        "Use fewer expressions or rules; `detail` has the size and the limit.",
+    ),
+    ProblemCode(
         "beyond_budget",
         422,
         "The body holds more than is read: levels, items of a list, fields of an object, or lists and objects.",
