@@ -1,4 +1,4 @@
-"""What a hostile message or body of 1 MB costs whoever reads it: CPU and memory, by reader and kind of attack.
+"""What a hostile message or body of 1 MB costs its readers: CPU and memory, by reader and kind of attack.
 
 Each case is read in a process of its own, forked for it, so that its peak of memory is its own. A case counts by its
 bytes: milliseconds of CPU per megabyte, and bytes of memory per byte. What a reader accepts is measured, too.
@@ -12,6 +12,8 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +38,18 @@ TARGET_MILLISECONDS, TARGET_TIMES = 20.0, 10.0
 Read = Callable[[bytes], object]
 _PEAK: Final = re.compile(r"VmHWM:\s+(\d+)")
 _RESIDENT: Final = re.compile(r"VmRSS:\s+(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What one reading cost. A text of less than a megabyte counts as one: what it may cost at most is no more."""
+
+    reader: str
+    attack: str
+    bytes: int
+    ms_per_megabyte: float
+    times_its_bytes: float
+    answer: str
 
 
 def values() -> Mapping[str, bytes]:
@@ -75,13 +89,13 @@ def cases() -> Iterator[tuple[str, str, bytes, Read]]:
     """Reader, attack, bytes, and what reads them: each list and object of every event and of every kind's spec."""
     attacks = values()
     for name, payload, read in readers():
-        body_of: Read = lambda body, payload=payload, read=read: decode_body(payload, body, read)  # type: ignore[misc]  # noqa: E731
+        body_of = partial(_event, payload, read)
         yield from ((name, attack, value, body_of) for attack, value in attacks.items())
         for field in _open_fields(payload.model_json_schema()):
             for attack, value in attacks.items():
                 yield f"{name} {field}", attack, b'{"%b":%b}' % (field.encode(), value), body_of
     for kind in KINDS:
-        document_of: Read = lambda body, model=kind.model_of(): _document(model, body)  # type: ignore[misc]  # noqa: E731
+        document_of = partial(_document, kind.model_of())
         schema = kind.model_of().model_json_schema(by_alias=True)
         spec = schema["$defs"][schema["properties"]["spec"]["$ref"].rsplit("/", 1)[-1]]
         for field in ("", *_open_fields(spec)):
@@ -95,31 +109,22 @@ def cases() -> Iterator[tuple[str, str, bytes, Read]]:
 
 def measure() -> dict[str, Any]:
     """Measures every case; `worst` are the five that cost most, by CPU and by memory."""
-    found = []
+    found = list[Case]()
     for reader, attack, body, read in cases():
         milliseconds, peak, answer = _apart(body, read)
-        size = max(len(body), MEGABYTE)  # what a short text costs at most is no more than for a megabyte
-        found.append(
-            {
-                "reader": reader,
-                "attack": attack,
-                "bytes": len(body),
-                "milliseconds": round(milliseconds, 1),
-                "ms_per_megabyte": round(milliseconds / size * MEGABYTE, 1),
-                "times_its_bytes": round(peak / size, 1),
-                "answer": answer[:120],
-            }
-        )
-    slowest = sorted(found, key=lambda case: -case["ms_per_megabyte"])
-    largest = sorted(found, key=lambda case: -case["times_its_bytes"])
+        size = max(len(body), MEGABYTE)
+        per_megabyte = round(milliseconds / size * MEGABYTE, 1)
+        found.append(Case(reader, attack, len(body), per_megabyte, round(peak / size, 1), answer[:120]))
+    slowest = sorted(found, key=lambda case: -case.ms_per_megabyte)[:5]
+    largest = sorted(found, key=lambda case: -case.times_its_bytes)[:5]
     return {
         "cases": len(found),
-        "accepted": sum(case["answer"] == "accepted" for case in found),
-        "slowest": slowest[:5],
-        "largest": largest[:5],
+        "accepted": sum(case.answer == "accepted" for case in found),
+        "slowest": list(map(asdict, slowest)),
+        "largest": list(map(asdict, largest)),
         "targets": (
-            Target("a refusal", slowest[0]["ms_per_megabyte"], TARGET_MILLISECONDS, "ms/MB", Scale.TIME),
-            Target("memory", largest[0]["times_its_bytes"], TARGET_TIMES, "times its bytes"),
+            Target("a refusal", slowest[0].ms_per_megabyte, TARGET_MILLISECONDS, "ms/MB", Scale.TIME),
+            Target("memory", largest[0].times_its_bytes, TARGET_TIMES, "times its bytes"),
         ),
     }
 
@@ -135,6 +140,10 @@ def _open_fields(schema: Mapping[str, Any]) -> list[str]:
         )
 
     return [name for name, shape in schema.get("properties", {}).items() if is_open(shape)]
+
+
+def _event(payload: type[Payload], read: fast_decode.Read, body: bytes) -> object:
+    return decode_body(payload, body, read)
 
 
 def _document(model: type[Resource], body: bytes) -> object:

@@ -105,8 +105,8 @@ class Specimen:
 def mutations_of(event: Event[Any]) -> list[Mutation]:
     """All mutations of one valid event, family by family."""
     specimen = Specimen(event)
-    families = (_types, _absences, _ranges, _not_finite, _encodings, _whole_bodies, _sizes, _bombs, _nesting, _duplicates,
-                _times, _headers, _other_nodes, _repeats, _amounts)  # fmt: skip
+    families = (_types, _absences, _ranges, _not_finite, _encodings, _whole_bodies, _sizes, _bombs, _nesting,
+                _duplicates, _times, _headers, _other_nodes, _repeats, _amounts)  # fmt: skip
     return [mutation for family in families for mutation in family(specimen)]
 
 

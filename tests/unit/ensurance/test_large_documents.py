@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -20,6 +21,16 @@ def scope(expressions: int, characters: int = 20) -> dict[str, Any]:
     return {"scopeSelector": {"matchExpressions": terms}, "allowedActions": ["throttle"]}
 
 
+async def applied(scene: DocumentScene) -> AsyncIterator[str]:
+    """Applies documents until one is refused."""
+    for name in map("p{}".format, range(60)):
+        try:
+            await scene.apply(POD_QOS, name, scope(200, 60))
+        except InvalidInput:
+            return
+        yield name
+
+
 async def test_one_document_that_fits_no_message_is_refused_and_nothing_is_stored() -> None:
     scene = await DocumentScene().open("n1")
     await scene.apply(POD_QOS, "default", BE)
@@ -32,11 +43,8 @@ async def test_one_document_that_fits_no_message_is_refused_and_nothing_is_store
 
 async def test_many_small_documents_are_bounded_together_and_their_intents_can_be_sent() -> None:
     scene = await DocumentScene().open("n1")
-    accepted = 0
-    with pytest.raises(InvalidInput, match="rules of all documents"):
-        for accepted in range(60):
-            await scene.apply(POD_QOS, f"p{accepted}", scope(200, 60))
-    assert accepted > 10
+    accepted = [name async for name in applied(scene)]
+    assert 10 < len(accepted) < 60
     intents = [event for event in scene.database.published if isinstance(event.data, IntentDeclared)]
     sizes = [len(encode(event).body) for event in intents]
     assert MOST_RULES_BYTES // 2 < max(sizes) < MOST_RULES_BYTES + 10_000

@@ -61,8 +61,7 @@ def test_the_check_agrees_with_a_walk_over_the_values(value: Any, is_ascii: bool
     try:
         check_bytes(body, budget)
         is_read = True
-    except BeyondBudget as refusal:
-        assert refusal.field == "body"
+    except BeyondBudget:
         is_read = False
     assert is_read == is_within(value, len(body), budget)
 

@@ -133,9 +133,7 @@ class DocumentsInForce:
         return {kind: in_force.now for kind, in_force in self._in_force.items()}
 
 
-def _resolved(
-    in_force: Mapping[Kind, InForce[Resource, Resource]], first: NodeQos
-) -> tuple[NodeQos, Documents]:
+def _resolved(in_force: Mapping[Kind, InForce[Resource, Resource]], first: NodeQos) -> tuple[NodeQos, Documents]:
     """The NodeQOS of the cluster, in its stored generation, and the documents beside it, by name."""
 
     def values(kind: Kind, model: type[R]) -> tuple[R, ...]:
