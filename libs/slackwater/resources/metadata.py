@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from reprlib import Repr
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
@@ -23,16 +22,12 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.field_paths import as_written
 from slackwater.model.known_fields import fields_at, unknown_field
 from slackwater.model.reading_budget import ends_at_first_error
+from slackwater.model.shown_values import shown
 from slackwater.resources.cel import CelRule
 from slackwater.resources.names import API_VERSION
 from slackwater.resources.strict import refuse_another_kind
 
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
-
-
-_SHORT = Repr()
-"""What a message shows of a value: enough to find it again."""
-_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict, _SHORT.maxstring, _SHORT.maxlong = 3, 8, 8, 200, 80
 
 
 class Part(BaseModel):
@@ -74,7 +69,7 @@ class Part(BaseModel):
 def first_wrong(error: ValidationError, document: Any, model: type[BaseModel] | None = None) -> InvalidInput:
     """The first error of pydantic, with the field as it stands in the document. Where several shapes are allowed, the
     first that is wrong in the shape that was meant: of the others pydantic says that the value is of another kind."""
-    found = error.errors()
+    found = error.errors(include_url=False)
     first, single = found[0], len(_steps(found[0], document)) == len(found[0]["loc"])
     if not single and first["type"].endswith("_type"):
         first = next((each for each in found if not each["type"].endswith("_type")), first)
@@ -82,7 +77,7 @@ def first_wrong(error: ValidationError, document: Any, model: type[BaseModel] | 
     field = ".".join(map(str, steps))
     if first["type"] == "extra_forbidden" and model is not None and steps:
         return InvalidInput(f"{field}: {unknown_field(str(steps[-1]), fields_at(model, steps[:-1]))}", field=field)
-    return InvalidInput(f"{field}: {first['msg']}; got {_SHORT.repr(first['input'])}", field=field)
+    return InvalidInput(f"{field}: {first['msg']}; got {shown(first['input'])}", field=field)
 
 
 def _steps(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:
