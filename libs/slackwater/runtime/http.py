@@ -16,12 +16,16 @@ from starlette.types import ASGIApp
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.authentication import Authenticator
 from slackwater.runtime.body_limit import BodyLimit, BodyTooLarge, too_large
+from slackwater.runtime.bounded_http import BoundedHttp
 from slackwater.runtime.certificates import ServerTls, Tls
-from slackwater.runtime.certified_http import CertifiedHttp
+from slackwater.runtime.cross_site import RefuseOtherSites
 from slackwater.runtime.description import description_router
 from slackwater.runtime.head_method import HeadMethod
 from slackwater.runtime.health import health_router
+from slackwater.runtime.http_acceptor import Acceptor
 from slackwater.runtime.http_access import Authentication, LocalNamesOnly
+from slackwater.runtime.http_connections import OpenConnections, connection_limit
+from slackwater.runtime.http_metrics import HttpMetrics
 from slackwater.runtime.problem_pages import problem_pages
 from slackwater.runtime.problems import install_problem_handlers
 from slackwater.runtime.reject_nul import RejectNul
@@ -30,11 +34,14 @@ from slackwater.runtime.routes import guarded_routes
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import USUAL_PORT, HttpSettings
 from slackwater.runtime.version import version
+from slackwater.telemetry.metrics import process_meters
 
 GRACE_SECONDS = 0.2
 """Time for requests in flight at stop; an open event stream never ends by itself."""
 UNREAD_SECONDS = 90
 """Time after which the kernel closes a connection whose peer does not read."""
+UNACCEPTED = 1024
+"""Connections that wait in the kernel, where they hold no descriptor of this process."""
 CERTIFICATE_SECONDS = 10.0
 """Interval between checks of the certificate files."""
 
@@ -54,6 +61,7 @@ def build_app(
     app.add_middleware(HeadMethod)
     app.add_middleware(RejectNul)
     app.add_middleware(BodyLimit)
+    app.add_middleware(RefuseOtherSites)
     gate = Authenticator(settings)
     open_paths = frozenset(path for path, _, needed in guarded_routes(app) if needed == OPEN)
     app.add_middleware(Authentication, gate=gate, open_paths=open_paths, secure_cookie=settings.tls)
@@ -66,6 +74,32 @@ class _Server(uvicorn.Server):
     """uvicorn as one task among others: the process handles signals, and stopping does not wait for
     readers.
     """
+
+    def __init__(self, config: uvicorn.Config, listener: socket.socket, settings: HttpSettings) -> None:
+        super().__init__(config)
+        self._listener = listener
+        self._settings = settings
+        self._acceptor: Acceptor | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections within their bounds, instead of uvicorn's own listeners."""
+        metrics, settings = HttpMetrics(process_meters()), self._settings
+        connections = OpenConnections(connection_limit(settings), metrics)
+        self.servers = []
+        self._acceptor = Acceptor(
+            self._listener,
+            lambda: BoundedHttp(self.config, self.server_state, settings, connections, metrics),
+            connections,
+            self.config.ssl,
+            settings.header_seconds,
+        )
+        self._acceptor.start()
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._acceptor is not None:
+            self._acceptor.close()
+        await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -97,6 +131,7 @@ class HttpServer:
         """With `tls` the listener is open to all that reach it: its application must need no role."""
         if tls is None:
             settings.refuse_if_open_to_all()
+        self._settings = settings
         self._tls = tls or (ServerTls(settings) if settings.wants_tls else None)
         self._socket = _listen(settings)
         self.url = _url_of(self._socket, tls=self._tls is not None)
@@ -108,14 +143,18 @@ class HttpServer:
         server = _Server(
             uvicorn.Config(
                 app,
-                http=CertifiedHttp,
+                http=BoundedHttp,
+                ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=1,
+                timeout_keep_alive=self._settings.idle_seconds,
                 ssl_context_factory=None if tls is None else lambda *_: tls.context,
-            )
+            ),
+            self._socket,
+            self._settings,
         )
         # Cancelling serve() leaves its sockets open, so it runs in its own task and is asked to
         # exit.
@@ -175,7 +214,7 @@ def _bind(host: str, port: int) -> socket.socket:
         # connection and its buffers.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
         listener.bind(address)
-        listener.listen(128)
+        listener.listen(UNACCEPTED)
     except OSError:
         listener.close()
         raise

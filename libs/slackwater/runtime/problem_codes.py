@@ -172,6 +172,12 @@ _CODES = (
     ),
     ProblemCode("problem_not_found", 404, "No problem has this code.", "GET /v1/problems lists all."),
     ProblemCode("method_not_allowed", 405, "The path exists, but not with this method.", "`Allow` lists the methods."),
+    ProblemCode(
+        "request_timeout",
+        408,
+        "The headers or the body of the request did not arrive in time.",
+        "Send the request again; `detail` says how long the server waits.",
+    ),
     ProblemCode("conflict", 409, "The object changed since it was read.", "Read it again and repeat the change."),
     ProblemCode(
         "fenced",
@@ -265,8 +271,8 @@ _CODES = (
     ProblemCode(
         "other_site",
         409,
-        "A browser sent the request from another site's page.",
-        "Use this server's page, or a token.",
+        "A browser sent a change from a page of another site or port.",
+        "Use this server's own page, or send `Authorization: Bearer TOKEN`.",
     ),
     ProblemCode(
         "precondition_failed",

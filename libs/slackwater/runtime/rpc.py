@@ -18,6 +18,7 @@ from grpc_reflection.v1alpha import reflection
 
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.authentication import Authenticator, RpcRoles
+from slackwater.runtime.http_connections import connection_limit
 from slackwater.runtime.roles import OPEN, Needed, Role
 from slackwater.runtime.rpc_certificates import credentials_of
 from slackwater.runtime.rpc_guard import RpcGuard
@@ -43,6 +44,8 @@ OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),  # what clients may do without being sent away
+    ("grpc.server_handshake_timeout_ms", 10_000),  # of TLS and HTTP/2; by default 120 s
+    ("grpc.max_connection_idle_ms", 300_000),  # a connection without calls; clients connect again by themselves
 )
 HEALTH = "grpc.health.v1.Health"
 OWN_ROLES: Mapping[str, Needed] = {
@@ -101,7 +104,7 @@ class RpcServer:
         leaving = asyncio.Event()
         server = grpc.aio.server(
             interceptors=[RpcGuard(self._gate, self._roles, self._watch)],
-            options=OPTIONS,
+            options=[*OPTIONS, ("grpc.max_allowed_incoming_connections", connection_limit(self._doors))],
             maximum_concurrent_rpcs=MOST_CALLS,
         )
         self._register(server, leaving)

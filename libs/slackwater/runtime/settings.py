@@ -35,6 +35,14 @@ class HttpSettings(BaseSettings):
     tls_key: Path | None = None
     tls_client_ca: Path | None = None
     """If set, every client must present a certificate signed by one of these authorities (mTLS)."""
+    connections: int = Field(default=512, ge=8)
+    """Most open connections of one listener; at most a quarter of the process's descriptors (RLIMIT_NOFILE)."""
+    header_seconds: float = Field(default=10.0, gt=0)
+    """Time for a TLS handshake, and for the whole of a request's headers."""
+    body_seconds: float = Field(default=60.0, gt=0)
+    """Time for the whole of a request's body."""
+    idle_seconds: int = Field(default=10, ge=1)
+    """Time after which a connection without a further request is closed."""
 
     @classmethod
     def local(cls) -> HttpSettings:

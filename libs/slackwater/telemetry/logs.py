@@ -101,7 +101,7 @@ def configure(service: str, level: Level = "info", form: Form = "auto", stream: 
     )
     handler = logging.StreamHandler(target)
     handler.setFormatter(formatter)
-    handler.addFilter(LineLimit())
+    handler.addFilter(LineLimit(write=handler.emit))
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     logging.captureWarnings(True)
     for name in _CHATTY:

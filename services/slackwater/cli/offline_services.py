@@ -11,6 +11,7 @@ from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.cli.composition import IN_CLUSTERS, SHARED, ServicePart
 from slackwater.cli.service_host import Databases
 from slackwater.model.time import SystemClock
+from slackwater.runtime.http_metrics import HttpMetrics
 from slackwater.runtime.loop_watch import WatchMetrics
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.resource_metrics import KindMetrics
@@ -40,6 +41,6 @@ def every_metric() -> Sequence[MetricDescription]:
     for service in _built((*SHARED, *IN_CLUSTERS)):
         note_build(service.name)
     Supervisor(())
-    for kind in (BusMetrics, OutboxMetrics, WatchMetrics, AgentMetrics, RpcMetrics, KindMetrics):
+    for kind in (BusMetrics, OutboxMetrics, WatchMetrics, AgentMetrics, HttpMetrics, RpcMetrics, KindMetrics):
         kind(meters)
     return meters.described()

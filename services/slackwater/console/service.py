@@ -33,10 +33,12 @@ from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.console.usecases.report_sampling import ReportSampling
 from slackwater.console.usecases.senders import Senders
 from slackwater.model.time import Clock
+from slackwater.runtime.http_connections import stream_limit
 from slackwater.runtime.loops import Repeat
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
 from slackwater.runtime.service import Check, RpcPart
+from slackwater.runtime.settings import HttpSettings
 from slackwater.telemetry.metrics import process_meters
 
 
@@ -50,7 +52,8 @@ class ConsoleService(ReplicatedService):
         self._settings, self._clock = settings, clock
         self._offers = OfferBoard(bus, clock)
         beat, stall = settings.heartbeat_seconds, settings.stall_seconds
-        streams = Streams(bus, clock, heartbeat_seconds=beat, stall_seconds=stall, most=settings.streams)
+        most = min(settings.streams, stream_limit(HttpSettings()))
+        streams = Streams(bus, clock, heartbeat_seconds=beat, stall_seconds=stall, most=most)
         usage = timedelta(seconds=settings.usage_retention_seconds)
         decisions = timedelta(seconds=settings.decision_retention_seconds)
         record = RecordEvents(model, clock, usage_retention=usage, decision_retention=decisions)

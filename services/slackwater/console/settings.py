@@ -27,4 +27,4 @@ class ConsoleSettings(BaseSettings):
     demo_state_dir: Path | None = None
     """The demo's state directory, whose last run is shown on the page /demo. `slackwater up` sets it."""
     streams: int = Field(default=100, ge=1)
-    """Maximum number of concurrent readers of /v1/stream."""
+    """Maximum number of concurrent readers of /v1/stream; at most half of SLACKWATER_HTTP_CONNECTIONS."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,22 @@ async def test_a_scrape_gets_the_metrics_and_a_probe_its_word() -> None:
         assert "404" in (await answer(url, b"GET / HTTP/1.0\r\n\r\n")).splitlines()[0]
         assert "405" in (await answer(url, b"POST /metrics HTTP/1.0\r\n\r\n")).splitlines()[0]
         assert await answer(url, b"x" * 20000) == ""
+
+
+async def test_in_a_flood_of_half_requests_the_oldest_makes_room_for_a_probe() -> None:
+    async with exposing(AgentSettings(metrics_port=0), REGISTRY) as url, AsyncExitStack() as flood:
+        assert url is not None
+        host, _, port = url.partition("://")[2].rpartition(":")
+        readers = []
+        for _ in range(100):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            flood.callback(writer.close)
+            writer.write(b"GET /livez HTTP/1.0\r\n")
+            readers.append(reader)
+        assert (await answer(url, b"GET /livez HTTP/1.0\r\n\r\n")).endswith("ok\n")
+        with suppress(ConnectionResetError):
+            assert await readers[0].read() == b""
+        assert sum(reader.exception() is None and not reader.at_eof() for reader in readers) <= 32
 
 
 async def test_with_a_token_only_its_bearer_reads_the_metrics() -> None:

@@ -15,7 +15,7 @@ from slackwater.cli.offline_services import offline_services
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.http import build_app
 from slackwater.runtime.roles import OPEN, Needed, Role
-from slackwater.runtime.routes import guarded_routes
+from slackwater.runtime.routes import READS, guarded_routes
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 
@@ -80,6 +80,45 @@ async def surprises(app: FastAPI, method: str, path: str, needed: Needed) -> lis
     for wrong in (None, "the-long-token-of-nobody"):
         code = (await status(app, method, address, wrong))[0]
         found += [] if code == (503 if needed == OPEN else 401) else [f"{code} to the token {wrong}"]
+    return found
+
+
+async def test_no_page_of_another_site_changes_anything(app: FastAPI) -> None:
+    """With the user's cookie, and on loopback without tokens, where each request is admin's."""
+    cookie = {"cookie": f"slackwater-token={TOKENS[Role.ADMIN]}"}
+    changed, wrong = set[str](), []
+    for doors, proof in ((app, cookie), (whole_app(None), {})):
+        for path, methods, _ in guarded_routes(doors):
+            for method in methods - READS:
+                changed.add(f"{method} {path}")
+                wrong += [
+                    f"{method} {path}: {what}" for what in await let_in_from_elsewhere(doors, method, path, proof)
+                ]
+    assert wrong == []
+    assert len(changed) > 25
+    assert changed > {
+        "POST /v1/deadletters/{id}/replay",
+        "POST /v1/move-plans/{plan}/apply",
+        "POST /v1/quarantine/quota/{id}/release",
+        "POST /v1/quotas/{quota}/claims/{claim}/start",
+    }
+
+
+async def let_in_from_elsewhere(app: FastAPI, method: str, path: str, proof: dict[str, str]) -> list[str]:
+    """What is answered otherwise to a page of another site, or to one of this server."""
+    address, found = re.sub(r"\{[^}]*\}", "x", path), []
+    own = {"origin": "http://127.0.0.1", "sec-fetch-site": "same-origin"}
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1", headers=proof
+    ) as client:
+        for headers in ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}, {"origin": "null"}):
+            answer = await client.request(method, address, headers=headers)
+            if answer.status_code != 409 or answer.json()["code"] != "other_site":
+                found.append(f"{answer.status_code} to {headers}")
+        for headers in ({}, own):
+            answer = await client.request(method, address, headers=headers)
+            if "arrived" not in answer.text:
+                found.append(f"{answer.status_code} to {headers}")
     return found
 
 

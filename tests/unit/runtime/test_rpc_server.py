@@ -359,3 +359,24 @@ async def test_a_port_that_is_taken_is_said() -> None:
         server = RpcServer(settings, HttpSettings.local(), [scripted()], well)
         with pytest.raises(errors.Misconfigured, match="SLACKWATER_GRPC_PORT"):
             await server.run(lambda: None)
+
+
+async def test_a_flood_of_connections_holds_no_more_descriptors_than_the_limit(tokens: Path) -> None:
+    settings = HttpSettings(host="127.0.0.1", port=0, tokens_file=tokens, connections=8)
+    async with running(scripted(), settings) as (channel, server):
+        assert await called(channel, f"/{NAME}/GetNode", "v") is grpc.StatusCode.OK
+        host, _, port = server.address.rpartition(":")
+        before, flood = open_descriptors(), list[socket.socket]()
+        try:
+            for _ in range(60):
+                flood.append(socket.create_connection((host, int(port)), PATIENCE_SECONDS))
+                await asyncio.sleep(0.01)
+            assert open_descriptors() - before - len(flood) <= 8
+            assert await called(channel, f"/{NAME}/GetNode", "v") is grpc.StatusCode.OK
+        finally:
+            for connection in flood:
+                connection.close()
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))

@@ -71,6 +71,23 @@ def test_warnings_of_one_kind_are_counted_after_the_first_ones_of_a_minute(strea
     assert len([line for line in lines if line["event"] == "report"]) == 8
 
 
+def test_the_count_of_a_kind_that_has_ended_is_written_with_the_next_line_of_any_kind(stream: io.StringIO) -> None:
+    now = [0.0]
+    logs.configure("x", form="json", stream=stream)
+    [handler] = logging.getLogger().handlers
+    handler.filters[:] = [LineLimit(lambda: now[0], handler.emit)]
+    for descriptor in range(1000):
+        logging.getLogger("asyncio").error(f"socket.accept() out of system resource\nsocket: <fd={descriptor}>")
+        logging.getLogger("asyncio").error(f"Task-{descriptor} was destroyed")
+    now[0] = 62.0
+    logs.get_logger("own").info("report")
+    logs.get_logger("own").info("report")
+    events = [json.loads(line) for line in stream.getvalue().splitlines()]
+    accepts = [line for line in events if line["event"].startswith("socket.accept()")]
+    assert [line.get("suppressed") for line in accepts] == [*[None] * 5, 994]
+    assert len(events) == 2 * 6 + 2
+
+
 def test_below_the_level_nothing_is_written_and_chatty_libraries_need_a_warning(stream: io.StringIO) -> None:
     logs.configure("x", level="warning", form="json", stream=stream)
     logs.get_logger("own").info("quiet")

@@ -25,6 +25,8 @@ PATHS: Mapping[str, Needed] = {"/livez": OPEN, "/metrics": Role.VIEWER}
 _log = get_logger(__name__)
 _REQUEST_SECONDS = 5.0
 _HEAD_BYTES = 8192
+_MOST_CONNECTIONS = 32
+"""At the limit the oldest connection makes room for a new one."""
 _CERTIFICATE_SECONDS = 10.0
 
 
@@ -48,6 +50,7 @@ async def exposing(settings: AgentSettings, registry: CollectorRegistry = REGIST
             settings.metrics_port,
             limit=_HEAD_BYTES,
             ssl=None if tls is None else tls.context,
+            ssl_handshake_timeout=None if tls is None else _REQUEST_SECONDS,
         )
     except OSError as error:
         text = f"cannot listen on {settings.metrics_host}:{settings.metrics_port}: {error.strerror}"
@@ -104,8 +107,14 @@ class _Page:
     def __init__(self, registry: CollectorRegistry, gate: Authenticator) -> None:
         self._registry = registry
         self._gate = gate
+        self._open: dict[asyncio.StreamWriter, None] = {}
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= _MOST_CONNECTIONS:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
+        self._open[writer] = None
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -116,6 +125,7 @@ class _Page:
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             _log.debug("scrape broken off", error=repr(error))
         finally:
+            self._open.pop(writer, None)
             writer.close()
 
     def _response(self, head: str, certificate: str | None) -> bytes:

@@ -85,7 +85,7 @@ class Streams:
         if self.open >= self._most:
             raise Unavailable(
                 f"{self.open} streams are open, the limit of this console; close one, ask another replica, "
-                "or raise SLACKWATER_CONSOLE_STREAMS",
+                "or raise SLACKWATER_CONSOLE_STREAMS (at most half of the HTTP connections)",
                 code="too_many_streams",
             )
         keys = names_of(wanted.nodes)

@@ -1,0 +1,27 @@
+"""Metrics of HTTP connections. Does not load the server, so that the reference page can be generated without it."""
+
+from __future__ import annotations
+
+from slackwater.telemetry.metrics import Meters
+
+
+class HttpMetrics:
+    """Of all HTTP listeners of the process together."""
+
+    def __init__(self, meters: Meters) -> None:
+        self.open = meters.gauge(
+            "slackwater_http_open_connections",
+            "Open HTTP connections.",
+            look="Near slackwater_http_most_connections: connections that wait are closed for new ones.",
+        )
+        self.limit = meters.gauge(
+            "slackwater_http_most_connections",
+            "Limit of open HTTP connections: SLACKWATER_HTTP_CONNECTIONS, at most a quarter of RLIMIT_NOFILE.",
+            look="Lower than the setting: raise the limit of open files.",
+        )
+        self.closed = meters.counter(
+            "slackwater_http_closed_connections_total",
+            "HTTP connections closed by the server: request headers late, request body late, room for a new connection.",
+            ["reason"],
+            look="Growth of `room`: too many clients, or a flood.",
+        )
