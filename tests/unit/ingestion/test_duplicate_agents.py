@@ -60,7 +60,6 @@ async def test_a_second_agent_is_named_once_both_have_reported_for_half_a_minute
     assert first.duplicate.until == first.changed_at + timedelta(seconds=150)
     assert (first.liveness, first.previous) == (Liveness.FRESH, Liveness.FRESH)
     assert world.books.refusals["n", Refusal.DUPLICATE_AGENT] == 30
-    assert world.meter is not None
     refused = world.registry.get_sample_value(
         "slackwater_ingestion_reports_refused_total", {"reason": "duplicate_agent"}
     )
