@@ -204,7 +204,7 @@ class EmbeddedPostgres:
         for port in self._ports():
             if self._launch(account, binaries, port):
                 self._port = port
-                (self._home / "port").write_text(f"{port}\n")
+                write_atomically(self._home / "port", f"{port}\n")
                 return
         raise Unavailable(f"PostgreSQL found no free port on 127.0.0.1; see {self.log_file}")
 
@@ -216,8 +216,7 @@ class EmbeddedPostgres:
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         password = self._home / "initdb.password"
-        password.touch(mode=0o600)
-        password.write_text(self._password() + "\n")
+        write_atomically(password, self._password() + "\n")
         for path in (fresh, password):
             os.chown(path, account.owner, -1)
         command = [
@@ -346,11 +345,7 @@ class EmbeddedPostgres:
         path = self._home / "password"
         with contextlib.suppress(FileNotFoundError):
             return path.read_text().strip()
-        fresh = path.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        fresh.touch(mode=0o600)
-        fresh.write_text(secrets.token_hex(24) + "\n")
-        fresh.rename(path)
+        write_atomically(path, secrets.token_hex(24) + "\n")
         return path.read_text().strip()
 
 
