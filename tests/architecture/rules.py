@@ -202,6 +202,7 @@ YAML_READERS = frozenset(
     | {"libs/slackwater/bus/admin/streams.py"}
 )
 """The one reader of YAML that users give, and those of the contracts that travel with the code."""
+_YAML_READ = re.compile(r"yaml\.(\w+_)?(load|compose|parse)(_all)?")
 
 
 def bounded_yaml(source: Source) -> Iterator[str]:
@@ -209,7 +210,7 @@ def bounded_yaml(source: Source) -> Iterator[str]:
     if source.root not in {"services", "libs"} or str(source.path) in YAML_READERS:
         return
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Call) and re.fullmatch(r"yaml\.(\w+_)?(load|compose|parse)(_all)?", ast.unparse(node.func)):
+        if isinstance(node, ast.Call) and _YAML_READ.fullmatch(ast.unparse(node.func)):
             yield f"{source.path}:{node.lineno}: {ast.unparse(node.func)}, which only yaml_files may"
 
 

@@ -197,8 +197,8 @@ class WindowView:
 class NodeCondition:
     """A condition in Kubernetes' shape. `SchedulingClosed` is `True` while no new pod may be placed on the node, with
     the `rules` and the decision that closed it; where it is `False` they are those of the opening. A `True` is valid
-    until `valid_until`: after that it reads `False`, reason `lapsed`. Running pods are not affected. `DuplicateAgent` is
-    `True` while a second agent reports as the node and is refused; it has no decision.
+    until `valid_until`: after that it reads `False`, reason `lapsed`. Running pods are not affected. `DuplicateAgent`
+    is `True` while a second agent reports as the node and is refused; it has no decision.
     """
 
     type: str
