@@ -51,7 +51,7 @@ def test_what_would_exhaust_the_reader_is_refused_in_time(tmp_path: Path, text: 
 
 
 @pytest.mark.parametrize(
-    ("text", "line"), [("[\n1,\n1,\n1,\n1,\n1]", 6), ("--- [1]\n" * 3, 3), ("a: &a [1, 2]\nb: *a\n", 1)]
+    ("text", "line"), [("[\n1,\n1,\n1,\n1,\n1]", 6), ("--- [1]\n" * 3, 3), ("a: &a [1, 2]\nb: *a\n", 2)]
 )
 def test_values_are_counted_in_the_whole_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, line: int
