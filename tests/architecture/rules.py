@@ -197,6 +197,23 @@ def servers_behind_ports(source: Source) -> Iterator[str]:
             yield f"{source.path}: imports {target}, which only store, adapters and migrations may"
 
 
+YAML_READERS = frozenset(
+    {"libs/slackwater/runtime/yaml_files.py", "libs/slackwater/runtime/service_list.py"}
+    | {"libs/slackwater/bus/admin/streams.py"}
+)
+"""The one reader of YAML that users give, and those of the contracts that travel with the code."""
+_YAML_READ = re.compile(r"yaml\.(\w+_)?(load|compose|parse)(_all)?")
+
+
+def bounded_yaml(source: Source) -> Iterator[str]:
+    """YAML that users give is read within limits (slackwater.runtime.yaml_files)."""
+    if source.root not in {"services", "libs"} or str(source.path) in YAML_READERS:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and _YAML_READ.fullmatch(ast.unparse(node.func)):
+            yield f"{source.path}:{node.lineno}: {ast.unparse(node.func)}, which only yaml_files may"
+
+
 ROOMS = frozenset({"__init__", "domain", "usecases", "ports", "adapters", "edge", "settings", "service", "migrations"})
 MORE_ROOMS: Mapping[str, Collection[str]] = {
     "agent": {
@@ -281,5 +298,5 @@ def long_ones(source: Source, file_lines: int, function_lines: int) -> Iterator[
 
 RULES = (
     *(services_apart, libraries_below, domain_pure, usecases_without_io, servers_behind_ports),
-    *(known_rooms, front_door, named_by_meaning, within_caps),
+    *(known_rooms, front_door, named_by_meaning, within_caps, bounded_yaml),
 )

@@ -12,14 +12,13 @@ from sources import sources
 from slackwater.bus.admin.streams import load
 from slackwater.events.registry import BROADCASTS, EVENTS
 
+BLOCKS = "agent.block_changed"
+"""Watched by the bus itself, which leaves unread what blocked agents publish."""
 READ_WITHOUT_CONSUMER = {
     ("agent", "intent.declared"),  # watched: only the last document per node counts
     ("agent", "lease.renewed"),  # a broadcast: no stream stores it
-    ("colocation", "agent.block_changed"),  # watched by the bus itself, which skips what blocked agents publish
-    ("console", "agent.block_changed"),
-    ("ensurance", "agent.block_changed"),
-    ("ingestion", "agent.block_changed"),
-    ("prediction", "agent.block_changed"),
+    *((service, BLOCKS) for service in ("colocation", "console", "descheduler", "ensurance", "ingestion")),
+    *((service, BLOCKS) for service in ("kubernetes", "migration", "prediction", "quota")),
     ("kubernetes", "resources.offered"),  # watched: only the last offer per node counts
     ("kubernetes", "intent.declared"),  # watched: the last document per node and writer counts
     ("kubernetes", "node.described"),
@@ -75,6 +74,10 @@ def trouble(seen: Declared) -> Iterator[str]:
         yield f"{service} does not read {event} any more: take it from the list"
     for service, event in sorted(READ_WITHOUT_CONSUMER & durable):
         yield f"{service} reads {event} without a consumer, yet there is one"
+    of_agents = {payload.TYPE for payload in EVENTS if payload.FROM_AGENT}
+    for service, events in sorted(seen.consumes.items()):
+        if of_agents & set(events) and BLOCKS not in events and service != "agent":
+            yield f"{service} reads what agents publish, and does not follow their blocks"
     for service, events in sorted(seen.publishes.items()):
         yield from (f"{service} publishes {event}, which has no schema" for event in events if event not in known)
     published = {event for events in seen.publishes.values() for event in events}
@@ -95,6 +98,7 @@ def test_every_declared_event_has_a_consumer_or_another_known_reader() -> None:
         lambda d: Declared({**d.consumes, "colocation": (*d.consumes["colocation"], "effect.measured")}, *rest(d)),
         lambda d: Declared({**d.consumes, "console": ()}, *rest(d)),
         lambda d: Declared({**d.consumes, "prediction": ("node.described",)}, *rest(d)),
+        lambda d: Declared({**d.consumes, "quota": [e for e in d.consumes["quota"] if e != BLOCKS]}, *rest(d)),
         lambda d: Declared(d.consumes, {**d.publishes, "console": ("tide.turned",)}, d.consumers),
         lambda d: Declared(d.consumes, {**d.publishes, "agent": ()}, d.consumers),
         lambda d: Declared(d.consumes, d.publishes, {**d.consumers, "agent-peak-predicted": "peak.predicted"}),

@@ -13,6 +13,7 @@ from rules import (
     RULES,
     SERVICES,
     STARTS,
+    bounded_yaml,
     domain_pure,
     foreign,
     front_door,
@@ -86,6 +87,8 @@ def test_the_tree_keeps_the_rule(rule: Rule) -> None:
         (named_by_meaning, "libs/slackwater/bus/utils.py", ""),
         (named_by_meaning, "tests/unit/common/test_planted.py", ""),
         (within_caps, "libs/slackwater/bus/planted.py", "\n" * 451),
+        (bounded_yaml, "services/slackwater/cli/planted.py", "import yaml\nx = yaml.safe_load(text)"),
+        (bounded_yaml, "libs/slackwater/store/planted.py", "import yaml\nx = list(yaml.load_all(text, Loader))"),
         (within_caps, "libs/slackwater/bus/planted.py", "def f():\n" + "    x = 1\n" * 70),
     ],
 )
@@ -103,6 +106,7 @@ def test_a_planted_violation_is_found(rule: Rule, path: str, text: str) -> None:
         (servers_behind_ports, "services/slackwater/prediction/adapters/planted.py", "import sqlalchemy"),
         (servers_behind_ports, "services/slackwater/prediction/migrations/versions/0002_x.py", "import alembic"),
         (front_door, DOOR, GOOD_DOOR),
+        (bounded_yaml, "services/slackwater/cli/planted.py", "import yaml\nx = yaml.safe_dump(document)"),
         (within_caps, "libs/slackwater/bus/planted.py", "def f():\n" + "    x = 1\n" * 69),
     ],
 )

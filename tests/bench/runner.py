@@ -44,6 +44,7 @@ from tests.bench import (
     quota,
     quota_grpc,
     reaction,
+    refusals,
     soak,
     waterline_plan,
     world_seeds,
@@ -159,6 +160,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "waterline_plan": (
         "a plan of the precise framework for a node with 110 pods",
         lambda path, given, speed: waterline_plan.measure(),
+    ),
+    "refusals": (
+        "what hostile messages and bodies of 1 MB cost: CPU and memory of every reader, by kind of attack",
+        lambda path, given, speed: refusals.measure(),
     ),
     "guarding": (
         "ensurance per report on one core: calm, held, crossing",

@@ -17,6 +17,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from slackwater.bus.codec.cloudevents import encode
+from slackwater.events.codec.packed import pack
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
@@ -24,7 +25,7 @@ from slackwater.model.identifiers import new_id
 Place = tuple[str | int, ...]
 DEEP = 20_000
 HUGE_NAME, HUGE_BODY = 70_000, 900_000
-MANY_PODS, MANY_LABELS = 5_000, 10_000
+MANY_PODS, MANY_LABELS, MANY_ITEMS = 5_000, 10_000, 60_000
 CORES_OF_NO_MACHINE, MEMORY_OF_NO_MACHINE = 10**12, 2**60
 OTHER = "somewhere-else"
 _IDENTIFIERS = frozenset({"node", "uid", "pod_uid", "name", "namespace", "workload", "boot_epoch", "writer", "kernel"})
@@ -104,8 +105,8 @@ class Specimen:
 def mutations_of(event: Event[Any]) -> list[Mutation]:
     """All mutations of one valid event, family by family."""
     specimen = Specimen(event)
-    families = (_types, _absences, _ranges, _not_finite, _encodings, _whole_bodies, _sizes, _nesting, _duplicates,
-                _times, _headers, _other_nodes, _repeats, _amounts)  # fmt: skip
+    families = (_types, _absences, _ranges, _not_finite, _encodings, _whole_bodies, _sizes, _bombs, _nesting,
+                _duplicates, _times, _headers, _other_nodes, _repeats, _amounts)  # fmt: skip
     return [mutation for family in families for mutation in family(specimen)]
 
 
@@ -207,6 +208,20 @@ def _sizes(of: Specimen) -> Iterator[Mutation]:
     if of.payload is UsageReported:
         pods = [_small_pod(of.document, number) for number in range(MANY_PODS)]
         yield of.with_value("size: 5,000 pods", ("pods",), pods, True)
+
+
+def _bombs(of: Specimen) -> Iterator[Mutation]:
+    """Little to send, much to read: many invalid items, many fields, and what unpacks to more."""
+    objects = b"[" + b"{}," * MANY_ITEMS + b"{}]"
+    fields = b"{" + b",".join(b'"%d":0' % number for number in range(MANY_LABELS)) + b"}"
+    for place, value in of.places:
+        if len(place) == 1 and isinstance(value, list | dict):
+            yield of.with_literal("bomb: 60,000 objects", place, objects, True)
+            yield of.with_literal("bomb: 10,000 fields", place, fields, None)  # a typed reader skips unknown ones
+    body = json.dumps(of.document).encode()
+    yield of.with_body("bomb: 60,000 objects", "unknown field", b'{"zz":' + objects + b"," + body[1:], True)
+    if "packed" in of.payload.model_fields:
+        yield of.with_value("bomb: packed", ("packed",), pack(b"[" + b"[]," * 340_000 + b"[]]"), True)
 
 
 def _small_pod(document: Any, number: int) -> Any:

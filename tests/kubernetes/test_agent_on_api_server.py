@@ -365,7 +365,7 @@ async def test_each_privilege_is_needed(node: Node, taken: str, message: str) ->
     environment: Mapping[str, str] | None = None
     match taken:
         case "root":
-            state.chmod(0o777)
+            os.chown(state, 65532, 65532)
             before_command = ANOTHER_USER
         case "token":
             before_command = node.least()

@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 
 from annotated_types import Interval, Len
 from msgspec import Meta
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from slackwater.model.bounds import Key, Name
 from slackwater.model.records import record
@@ -22,7 +22,7 @@ MOST_RULES = 64
 """Of one kind, in one pod or node: about what the API server's own limits allow in use."""
 MOST_SKEW = 1_000_000
 T = TypeVar("T")
-Few = Annotated[tuple[T, ...], Len(0, MOST_RULES), Meta(max_length=MOST_RULES)]
+Few = Annotated[tuple[T, ...], Len(0, MOST_RULES), FailFast(), Meta(max_length=MOST_RULES)]
 FewLabels = Annotated[dict[Key, Key], Len(0, MOST_RULES), Meta(max_length=MOST_RULES)]
 Skew = Annotated[int, Interval(ge=1, le=MOST_SKEW), Meta(ge=1, le=MOST_SKEW)]
 _SetOnly = Field(exclude_if=operator.not_)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from difflib import get_close_matches
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
+from slackwater.model.shown_values import shown
 from slackwater.offers.strategy import CountingPolicy, MarginMode, MidMode, Strategy
 
 Spec = Mapping[str, Any]
@@ -159,13 +161,17 @@ WITHOUT_EFFECT = frozenset(
 """Fields of the field that are stored and validated, and that no formula here uses."""
 
 
+MOST_UNKNOWN = 10
+"""Unknown fields that are named; finding what each resembles takes long."""
+
+
 def field_problems(spec: Spec) -> list[InvalidInput]:
     """Returns the problems of a spec's fields, each checked alone. Each names its field, the value and what is
     allowed.
     """
-    unknown = [_unknown(name) for name in spec if name not in FIELDS]
+    unknown = [_unknown(name) for name in islice((name for name in spec if name not in FIELDS), MOST_UNKNOWN)]
     return unknown + [
-        InvalidInput(f"{name}: {spec[name]!r} is not allowed; {field.allowed}", field=name)
+        InvalidInput(f"{name}: {shown(spec[name])} is not allowed; {field.allowed}", field=name)
         for name, field in FIELDS.items()
         if name in spec and not field.takes(spec[name])
     ]

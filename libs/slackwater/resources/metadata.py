@@ -9,17 +9,20 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     StringConstraints,
     ValidationError,
     ValidationInfo,
     field_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.field_paths import as_written
 from slackwater.model.known_fields import fields_at, unknown_field
+from slackwater.model.reading_budget import ends_at_first_error
+from slackwater.model.shown_values import shown
 from slackwater.resources.cel import CelRule
 from slackwater.resources.names import API_VERSION
 from slackwater.resources.strict import refuse_another_kind
@@ -39,6 +42,10 @@ class Part(BaseModel):
     LIST_KEYS: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return ends_at_first_error(handler(source))
 
     @field_validator("*", mode="before")
     @classmethod
@@ -62,7 +69,7 @@ class Part(BaseModel):
 def first_wrong(error: ValidationError, document: Any, model: type[BaseModel] | None = None) -> InvalidInput:
     """The first error of pydantic, with the field as it stands in the document. Where several shapes are allowed, the
     first that is wrong in the shape that was meant: of the others pydantic says that the value is of another kind."""
-    found = error.errors()
+    found = error.errors(include_url=False)
     first, single = found[0], len(_steps(found[0], document)) == len(found[0]["loc"])
     if not single and first["type"].endswith("_type"):
         first = next((each for each in found if not each["type"].endswith("_type")), first)
@@ -70,7 +77,7 @@ def first_wrong(error: ValidationError, document: Any, model: type[BaseModel] | 
     field = ".".join(map(str, steps))
     if first["type"] == "extra_forbidden" and model is not None and steps:
         return InvalidInput(f"{field}: {unknown_field(str(steps[-1]), fields_at(model, steps[:-1]))}", field=field)
-    return InvalidInput(f"{field}: {first['msg']}; got {first['input']!r}", field=field)
+    return InvalidInput(f"{field}: {first['msg']}; got {shown(first['input'])}", field=field)
 
 
 def _steps(error: ErrorDetails, document: Any) -> tuple[str | int, ...]:

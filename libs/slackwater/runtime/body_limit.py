@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from slackwater.model.reading_budget import BODY
 from slackwater.runtime.problems import problem
 
-MOST_BYTES = 4 * 1024 * 1024
-"""Enough for a file of several thousand policies."""
+MOST_BYTES = BODY.size_bytes
 
 
 class BodyTooLarge(HTTPException):

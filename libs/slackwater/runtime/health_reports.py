@@ -33,7 +33,7 @@ INTERVAL_SECONDS = 5.0
 
 
 class OutboxNumbers(Protocol):
-    """slackwater.store.backlog.OutboxState as a protocol, for code that must not import the
+    """slackwater.store.port.Backlog as a protocol, for code that must not import the
     store.
     """
 

@@ -99,6 +99,12 @@ class WatchMetrics:
             ["service"],
             look="Over a few seconds: decisions do not reach nodes.",
         )
+        self.refused = meters.gauge(
+            "slackwater_outbox_refused_events",
+            "Events set aside: the bus will never accept them. The newest 100 are kept.",
+            ["service"],
+            look="Above 0: too large, or without a subject; the row says why.",
+        )
 
 
 class LoopWatch:
@@ -160,3 +166,4 @@ class LoopWatch:
         if backlog is not None:
             metrics.waiting.labels(service).set(backlog.depth)
             metrics.age.labels(service).set(backlog.oldest_age_seconds)
+            metrics.refused.labels(service).set(backlog.refused)

@@ -40,24 +40,14 @@ def _needed_codes() -> Iterator[ProblemCode]:
 
 
 _CODES = (
-    ProblemCode(
-        "bad_request",
-        400,
-        "The request is not valid HTTP or JSON.",
-        "See `detail`.",
-    ),
+    ProblemCode("bad_request", 400, "The request is not valid HTTP or JSON.", "See `detail`."),
     ProblemCode(
         "invalid_character",
         400,
         "A path or query parameter contains a NUL character.",
         "Remove it from the parameter in `field`.",
     ),
-    ProblemCode(
-        "unknown_parameter",
-        400,
-        "No query parameter has this name.",
-        "`detail` lists all.",
-    ),
+    ProblemCode("unknown_parameter", 400, "No query parameter has this name.", "`detail` lists all."),
     ProblemCode(
         "unknown_event_type",
         400,
@@ -88,12 +78,7 @@ _CODES = (
         "The caller's role does not allow this.",
         "`detail` names the role (`x-required-role` in the API description).",
     ),
-    ProblemCode(
-        "not_found",
-        404,
-        "Nothing exists under this path.",
-        "/v1/openapi.json has all paths.",
-    ),
+    ProblemCode("not_found", 404, "Nothing exists under this path.", "/v1/openapi.json has all paths."),
     ProblemCode(
         "node_not_found",
         404,
@@ -185,30 +170,15 @@ _CODES = (
         "No model of peaks has this name.",
         "GET /v1/predictors lists all; own ones are installed with the prediction service.",
     ),
-    ProblemCode(
-        "problem_not_found",
-        404,
-        "No problem has this code.",
-        "GET /v1/problems lists all.",
-    ),
-    ProblemCode(
-        "method_not_allowed",
-        405,
-        "The path exists, but not with this method.",
-        "`Allow` lists the methods.",
-    ),
+    ProblemCode("problem_not_found", 404, "No problem has this code.", "GET /v1/problems lists all."),
+    ProblemCode("method_not_allowed", 405, "The path exists, but not with this method.", "`Allow` lists the methods."),
     ProblemCode(
         "request_timeout",
         408,
         "The headers or the body of the request did not arrive in time.",
         "Send the request again; `detail` says how long the server waits.",
     ),
-    ProblemCode(
-        "conflict",
-        409,
-        "The object changed since it was read.",
-        "Read it again and repeat the change.",
-    ),
+    ProblemCode("conflict", 409, "The object changed since it was read.", "Read it again and repeat the change."),
     ProblemCode(
         "fenced",
         409,
@@ -246,12 +216,7 @@ _CODES = (
         "A quota of the tree names a parent that is not there.",
         "Mend the quota that `detail` names.",
     ),
-    ProblemCode(
-        "claim_exists",
-        409,
-        "Another claim has this id.",
-        "Give each claim an id of its own.",
-    ),
+    ProblemCode("claim_exists", 409, "Another claim has this id.", "Give each claim an id of its own."),
     ProblemCode(
         "claim_not_admitted",
         409,
@@ -276,12 +241,7 @@ _CODES = (
         "Another job has this name, or a job would get another pod or mode.",
         "Choose another name; a job keeps its pod and its mode for life.",
     ),
-    ProblemCode(
-        "reservation_exists",
-        409,
-        "The reservation of a move has this name.",
-        "Choose another name.",
-    ),
+    ProblemCode("reservation_exists", 409, "The reservation of a move has this name.", "Choose another name."),
     ProblemCode(
         "reservation_is_placed",
         409,
@@ -294,12 +254,7 @@ _CODES = (
         "The reservation belongs to a move.",
         "Delete the PodMigrationJob in its status: that releases it.",
     ),
-    ProblemCode(
-        "already_replayed",
-        409,
-        "The dead letter was or is being replayed.",
-        "`again=true` repeats it.",
-    ),
+    ProblemCode("already_replayed", 409, "The dead letter was or is being replayed.", "`again=true` repeats it."),
     ProblemCode(
         "superseded",
         409,
@@ -312,12 +267,7 @@ _CODES = (
         "The dead letter is a command to a node; only its writer may publish it.",
         "Find its source: no Slackwater consumer dead-letters one.",
     ),
-    ProblemCode(
-        "no_subject",
-        409,
-        "The dead letter lacks its original subject.",
-        "It can be read, but not replayed.",
-    ),
+    ProblemCode("no_subject", 409, "The dead letter lacks its original subject.", "It can be read, but not replayed."),
     ProblemCode(
         "other_site",
         409,
@@ -330,11 +280,18 @@ _CODES = (
         "If-Match is not the current ETag.",
         "Read it again and write with the new ETag.",
     ),
+    ProblemCode("body_too_large", 413, "The body is too large.", "Send fewer documents at once."),
     ProblemCode(
-        "body_too_large",
-        413,
-        "The body is too large.",
-        "Send fewer documents at once.",
+        "rules_too_large",
+        422,
+        "All documents together would make the intent of a node larger than the broker takes.",
+        "Use fewer expressions or rules; `detail` has the size and the limit.",
+    ),
+    ProblemCode(
+        "beyond_budget",
+        422,
+        "The body holds more than is read: levels, items of a list, fields of an object, or lists and objects.",
+        "Send fewer documents at once; `detail` names the limit.",
     ),
     ProblemCode(
         "misdirected_request",
@@ -342,54 +299,29 @@ _CODES = (
         "Without a token, only local names are answered.",
         "Use 127.0.0.1, localhost, or a token.",
     ),
-    ProblemCode(
-        "invalid_input",
-        422,
-        "A value will never be accepted.",
-        "Correct the field in `field` or `errors`.",
-    ),
+    ProblemCode("invalid_input", 422, "A value will never be accepted.", "Correct the field in `field` or `errors`."),
     ProblemCode(
         "quota_refused",
         422,
         "The quota would break its tree: mins, resources, parent or ancestors do not fit.",
         "`detail` has the rule and its numbers; `field` what to change.",
     ),
-    ProblemCode(
-        "predictor_unknown",
-        422,
-        "No model has the policy's name.",
-        "GET /v1/predictors describes all.",
-    ),
+    ProblemCode("predictor_unknown", 422, "No model has the policy's name.", "GET /v1/predictors describes all."),
     ProblemCode(
         "predictor_settings",
         422,
         "The model does not allow a setting's name or value.",
         "GET /v1/predictors/{name} describes what is allowed.",
     ),
-    ProblemCode(
-        "unstorable",
-        422,
-        "The database cannot store a value.",
-        "Correct the value in `detail`.",
-    ),
-    ProblemCode(
-        "pod_ambiguous",
-        422,
-        "Several pods have this name.",
-        "Add `node` or `namespace`, or use the uid.",
-    ),
+    ProblemCode("unstorable", 422, "The database cannot store a value.", "Correct the value in `detail`."),
+    ProblemCode("pod_ambiguous", 422, "Several pods have this name.", "Add `node` or `namespace`, or use the uid."),
     ProblemCode(
         "invalid_time",
         422,
         "A time parameter is not a time, or a span ends before it begins.",
         "Send RFC 3339 (2026-01-05T10:32:00Z), or a time ago: 90s, 5m, 2h, 1d.",
     ),
-    ProblemCode(
-        "internal",
-        500,
-        "A defect of Slackwater.",
-        "See the server's log; please report it.",
-    ),
+    ProblemCode("internal", 500, "A defect of Slackwater.", "See the server's log; please report it."),
     ProblemCode(
         "misconfigured",
         500,

@@ -14,12 +14,16 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from slackwater.model import errors
+from slackwater.model.reading_budget import BeyondBudget
 from slackwater.runtime.authentication import Forbidden, Unauthorized
 from slackwater.runtime.problem_codes import PROBLEMS, type_of
+from slackwater.runtime.strict_json import BodyBeyondBudget
 from slackwater.runtime.value_errors import explain_value
 
 MEDIA_TYPE = "application/problem+json"
 LONGEST_PATH = 200
+MOST_ERRORS = 20
+"""Of one answer; the others are counted."""
 STATUS_OF: Sequence[tuple[type[errors.SlackwaterError], int]] = (
     (errors.NotFound, 404),
     (errors.Conflict, 409),
@@ -59,6 +63,7 @@ def install_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(errors.SlackwaterError, _ours)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(HTTPException, _framework)
+    app.add_exception_handler(BodyBeyondBudget, _beyond_budget)
     app.add_exception_handler(Exception, _defect)
 
 
@@ -74,11 +79,20 @@ async def _validation(request: Request, error: Exception) -> JSONResponse:
     declared = request.headers.get("content-type")
     body = getattr(request.scope.get("route"), "body_field", None)
     model = body.field_info.annotation if body is not None else None
+    found = error.errors()
     problems = [
-        {"field": field, "message": said} for field, said in explain_value(error.errors(), declared, error.body, model)
+        {"field": field, "message": said}
+        for field, said in explain_value(found[:MOST_ERRORS], declared, error.body, model)
     ]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in problems)
+    if len(found) > MOST_ERRORS:
+        detail += f"; and {len(found) - MOST_ERRORS} more"
     return problem(422, errors.InvalidInput.code, detail, errors=problems)
+
+
+async def _beyond_budget(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BodyBeyondBudget)  # noqa: S101 - narrows what Starlette types too widely
+    return problem(422, BeyondBudget.code, error.detail, field="body")
 
 
 async def _framework(request: Request, error: Exception) -> JSONResponse:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from slackwater.bus.consume.handlers import Consumer
+from slackwater.model.errors import Unavailable
 from slackwater.resources.catalog import kinds_of
 from slackwater.resources.hooks import Hooks
 from slackwater.resources.kind import Kind
@@ -102,10 +103,20 @@ class Replica:
         return Check(f"{self.name}-bus", connected, "" if connected else "NATS does not answer")
 
     async def dependencies(self) -> Sequence[Check]:
-        """Returns checks that broker and database answer."""
-        bus, answers = await asyncio.gather(self.bus_check(), self.database.ping())
+        """Returns checks that broker and database answer, and what the outbox has set aside, which does not affect
+        readiness."""
+        bus, answers, refused = await asyncio.gather(self.bus_check(), self.database.ping(), self._refused())
         why = "" if answers else "PostgreSQL does not answer, or takes no writes"
-        return bus, Check(f"{self.name}-database", answers, why)
+        checks = [bus, Check(f"{self.name}-database", answers, why)]
+        if refused:
+            detail = f"{refused} events set aside: the bus takes none of them, see the column outbox.refused"
+            checks.append(Check(f"{self.name}-outbox", True, detail))
+        return checks
+
+    async def _refused(self) -> int:
+        with suppress(Unavailable):
+            return (await self.relay.backlog()).refused
+        return 0
 
 
 class ReplicatedService:

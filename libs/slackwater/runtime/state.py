@@ -4,6 +4,8 @@ lock            held (flock) by the one instance that runs here; the kernel lets
 instance-id     eight hex digits, made once: names this instance's cgroups `slackwater-<id>`
 endpoint.json   where the running instance listens (mode 0600: it may hold the token)
 postgres/ nats/ agent/ …   one directory per part that keeps something
+
+It belongs to the user that runs the instance; of another user it is refused (slackwater.runtime.owned_files).
 """
 
 from __future__ import annotations
@@ -20,10 +22,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from slackwater.model.errors import Misconfigured, NotFound
+from slackwater.runtime.owned_files import SHARED_FOLDER, open_owned, own_folder, write_atomically
 
 VARIABLE = "SLACKWATER_STATE_DIR"
 DIRECTORY = ".slackwater"
-INSTANCE_ID, LOCK = "instance-id", "lock"
+INSTANCE_ID, LOCK, AGENT = "instance-id", "lock", "agent"
+READABLE_FILE = 0o644
+"""For files by which another user learns whose instance this is."""
 DEMO = "demo"
 RUN_SUMMARY = "run-summary.json"
 """What the demo's last run measured, beside its state directory."""
@@ -91,11 +96,12 @@ class StateDir:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def part(self, name: str) -> Path:
-        """Returns the directory of one part, created if needed."""
-        folder = self.path / name
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+    def agent_folder(self) -> Path:
+        """Returns the directory of the agent, created if needed and closed to other users. Raises Misconfigured."""
+        with self._writing():
+            own_folder(self.path, SHARED_FOLDER)
+            own_folder(self.path / AGENT)
+        return self.path / AGENT
 
     def instance_id(self) -> str:
         """Returns the id of this directory's instance, created at the first call."""
@@ -103,7 +109,7 @@ class StateDir:
         try:
             return file.read_text().strip()
         except FileNotFoundError:
-            write_atomically(file, secrets.token_hex(4) + "\n")
+            write_atomically(file, secrets.token_hex(4) + "\n", READABLE_FILE)
             return file.read_text().strip()
 
     @contextmanager
@@ -130,7 +136,7 @@ class StateDir:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path / f"{service}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+            descriptor = open_owned(self.path / f"{service}.lock", os.O_RDWR | os.O_CREAT)
         except OSError:
             yield None
             return
@@ -168,7 +174,7 @@ class StateDir:
 
     def announce(self, endpoint: Endpoint) -> None:
         """Store the address of this instance for the CLI. Call only while holding the directory."""
-        write_atomically(self._endpoint_file, json.dumps(asdict(endpoint), indent=1) + "\n", mode=0o600)
+        write_atomically(self._endpoint_file, json.dumps(asdict(endpoint), indent=1) + "\n")
 
     def running_endpoint(self) -> Endpoint:
         """Returns the address of the running instance. Raises NotFound when none runs; a killed
@@ -193,9 +199,15 @@ class StateDir:
         return self.path / "endpoint.json"
 
     def _open_lock(self) -> int:
+        with self._writing():
+            own_folder(self.path, SHARED_FOLDER)
+            return open_owned(self._lock_file, os.O_RDWR | os.O_CREAT, READABLE_FILE)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Raises Misconfigured in place of OSError."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            return os.open(self._lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+            yield
         except PermissionError:
             raise Misconfigured(
                 f"cannot write {self.path}: run as its owner, or set {VARIABLE} to a directory of your own"
@@ -221,16 +233,3 @@ class StateDir:
                 time.sleep(0.02)
             else:
                 return
-
-
-def write_atomically(file: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file by rename: readers see the old content or the new one, and the mode applies from
-    the first byte.
-    """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(descriptor, "w") as stream:
-        os.fchmod(stream.fileno(), mode)
-        stream.write(text)
-    draft.replace(file)

@@ -13,6 +13,17 @@ from typing import Any, NoReturn
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from slackwater.model.reading_budget import BODY, BeyondBudget, check_bytes
+
+
+class BodyBeyondBudget(HTTPException):
+    """The body holds more than is read. HTTPException is the only kind that the framework passes
+    through where a body is read.
+    """
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(422, detail)
+
 
 class StrictRequest(Request):
     """A request whose body is parsed strictly."""
@@ -27,15 +38,17 @@ class StrictRequest(Request):
 
 
 def parse_json(body: bytes) -> Any:
-    """Returns the value of the text. Raises HTTPException (400) with the error in it, and
-    json.JSONDecodeError for its grammar.
+    """Returns the value of the text. Raises HTTPException (400) with the error in it,
+    BodyBeyondBudget, and json.JSONDecodeError for its grammar.
     """
+    try:
+        check_bytes(body, BODY)
+    except BeyondBudget as error:
+        raise BodyBeyondBudget(error.message) from None
     try:
         value = json.loads(body.decode(), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         raise HTTPException(400, f"body: not UTF-8 at byte {error.start}") from None
-    except RecursionError:
-        raise HTTPException(400, "body: nested too deep") from None
     if b"\\u" in body:
         _refuse_surrogates(value)
     return value

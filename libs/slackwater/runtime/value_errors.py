@@ -111,7 +111,6 @@ def _got(value: Any, message: str) -> str:
     """Returns a scalar value that the message does not contain; collections are too long to
     help.
     """
-    text = repr(value)
-    if text in message or not isinstance(value, str | int | float | bool | None):
+    if not isinstance(value, str | int | float | bool | None) or (text := repr(value)) in message:
         return ""
     return f"; got {text}" if len(text) <= LONGEST_VALUE else f"; got {text[:LONGEST_VALUE]}…"

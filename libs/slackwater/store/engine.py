@@ -124,8 +124,8 @@ class PostgresDatabase:
                 self._has_outbox = self._has_outbox or bool((await connection.execute(_HAS_OUTBOX)).scalar())
                 if not self._has_outbox:
                     return None
-                depth, age = (await connection.execute(text(BACKLOG))).one()
-        return Backlog(depth, age)
+                depth, age, refused = (await connection.execute(text(BACKLOG))).one()
+        return Backlog(depth, max(0.0, age), refused)
 
     def connections(self) -> Connections:
         """Returns the current sessions of this process's pool."""

@@ -71,9 +71,17 @@ _REFUSE_WITHOUT_SHARD = (
     "UPDATE outbox SET refused = 'subject: no shard in it; sw.v1.EVENT.SHARD.KEY is needed'"  # noqa: S608 - constants
     f" WHERE refused IS NULL AND NOT {HAS_SHARD}"
 )
-BACKLOG = (
-    "SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM outbox"
-    " WHERE refused IS NULL"
+BACKLOG = """
+    SELECT count(*) FILTER (WHERE refused IS NULL),
+        CAST(coalesce(extract(epoch FROM now() - min(created_at) FILTER (WHERE refused IS NULL)), 0) AS float8),
+        count(*) FILTER (WHERE refused IS NOT NULL)
+    FROM outbox
+"""
+REFUSED_KEPT = 100
+"""Newest rows that the bus will never accept, kept to be looked at."""
+_PRUNE_REFUSED = (
+    "DELETE FROM outbox WHERE position IN (SELECT position FROM outbox WHERE refused IS NOT NULL"  # noqa: S608
+    f" AND refused NOT LIKE 'type: %{UNKNOWN_TYPE}' ORDER BY position DESC OFFSET {REFUSED_KEPT})"
 )
 
 
@@ -234,6 +242,7 @@ class OutboxRelay:
         if self._clock.monotonic() - self._pruned_at >= _PRUNE_SECONDS:
             self._pruned_at = self._clock.monotonic()
             await connection.execute(PRUNE)
+            await connection.execute(_PRUNE_REFUSED)
             await connection.execute(_REFUSE_WITHOUT_SHARD)
 
     async def _wait(self, sender: OutboxSender) -> None:

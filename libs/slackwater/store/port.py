@@ -32,10 +32,13 @@ Unavailable.
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Events committed and not yet published, and the age of the oldest."""
+    """Events committed and not yet published, the age of the oldest, and events set aside: the bus will never
+    accept them, they wait for nothing, and no other event waits for them.
+    """
 
     depth: int
     oldest_age_seconds: float
+    refused: int = 0
 
 
 class Fence(Protocol):

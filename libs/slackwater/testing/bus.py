@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
-from slackwater.bus.codec.cloudevents import encode
+from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.codec.decoder import decode_message, decoded_or_none
 from slackwater.bus.consume.agent_blocks import BlockGate, Blocks
 from slackwater.bus.consume.dead_letter_store import DeadLetterStore
@@ -25,7 +25,7 @@ from slackwater.bus.port import BatchHandler, Consumption, Holds, StreamHead, Wo
 from slackwater.bus.read.broadcast import BroadcastSubscription, T
 from slackwater.bus.read.replay import Replayer
 from slackwater.bus.read.stream_reader import StreamReader
-from slackwater.bus.read.watch import deliver_watched
+from slackwater.bus.read.watch import WatchDelivery
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.codec.fast_decode import Read
@@ -169,18 +169,22 @@ class MemoryBus:
     ) -> AsyncIterator[None]:
         wanted = None if key is None else [subject_token(part) for part in key.split("/")]
         position = 0
+        keeps_last = self.broker.topology.keeps_last(payload.STREAM)
+        delivery = WatchDelivery(payload, handler, lambda: self.blocks, keeps_last=keeps_last)
 
         async def work() -> float | None:
             nonlocal position
             messages = self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", position)
             last = {message.subject: at for at, message in messages} if position == 0 else None
+            wanted_now = list[Message]()
             for at, message in messages:
                 position = max(position, at)
                 tokens = message.subject.split(".")[5:]
                 superseded = last is not None and last[message.subject] != at
                 if superseded or (wanted is not None and tokens[: len(wanted)] != wanted):
                     continue
-                await deliver_watched(payload, handler, message)
+                wanted_now.append(message)
+            await delivery.deliver(wanted_now)
             if caught_up is not None:
                 caught_up()
             return None

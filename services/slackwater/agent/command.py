@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from slackwater.agent.adapters.linux.environment import workload_environment
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.machine import online_cpus
@@ -47,32 +47,31 @@ def run_command(
 def run_file(file: Path, state_dir: Path) -> int:
     """Run the workload that a file describes; its exit code. Raises InvalidInput that names the wrong field."""
     template = read_template(file)
-    return run_command(template.command, state_dir, surroundings=surroundings_of(template))
+    surroundings = Surroundings({**os.environ, **template.environment}, template.directory)
+    return run_command(template.command, state_dir, surroundings=surroundings)
 
 
 def run_template(
-    template: WorkloadTemplate, state_dir: Path, uid: str, labels: Mapping[str, str], begins_by: float
+    template: WorkloadTemplate, state_dir: Path, instance: str, uid: str, labels: Mapping[str, str], begins_by: float
 ) -> int:
-    """Run a described workload as the pod `uid` with these labels beside its own; its exit code.
+    """Run a described workload as the pod `uid` with these labels beside its own; its exit code. It finds what it
+    declares, and nothing of the agent's environment.
 
     Raises InvalidInput for a field that `slackwater exec` would refuse, Misconfigured where nothing can be managed: an
     agent would not see the pod that it has started.
     """
     command = replace(template.command, labels=(*template.command.labels, *(f"{k}={v}" for k, v in labels.items())))
     pod, limit = admit(command, uid, datetime.now(UTC)), cpu_limit_milli(command)
-    layout = _layout(find_hierarchy(), state_dir)
-    around = surroundings_of(template, begins_by)
-    return run_managed(layout, pod, command.arguments, limit, cfs_period_us(command), surroundings=around)
+    layout = _layout(find_hierarchy(), state_dir, instance)
+    surroundings = Surroundings(workload_environment(template.environment), template.directory, begins_by)
+    return run_managed(layout, pod, command.arguments, limit, cfs_period_us(command), surroundings=surroundings)
 
 
-def surroundings_of(template: WorkloadTemplate, begins_by: float = math.inf) -> Surroundings:
-    """What a described workload finds."""
-    return Surroundings(template.environment, template.directory, begins_by)
-
-
-def _layout(hierarchy: Hierarchy, state_dir: Path) -> Layout:
+def _layout(hierarchy: Hierarchy, state_dir: Path, instance: str | None = None) -> Layout:
     """Raises Misconfigured, OSError."""
-    instance = os.environ.get("SLACKWATER_AGENT_INSTANCE") or StateDir(state_dir).instance_id()
-    layout = Layout(hierarchy, instance, state_dir / "agent", len(online_cpus()))
+    state = StateDir(state_dir)
+    agent_folder = state.agent_folder()
+    instance = instance or os.environ.get("SLACKWATER_AGENT_INSTANCE") or state.instance_id()
+    layout = Layout(hierarchy, instance, agent_folder, len(online_cpus()))
     layout.ensure_tiers()
     return layout

@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--uid", required=True, help="of the pod")
     parser.add_argument("--digest", required=True, help="of the file that is meant")
     parser.add_argument("--state-dir", required=True, type=Path)
+    parser.add_argument("--instance", required=True, help="whose cgroups it enters")
     parser.add_argument("--begins-by", required=True, type=float, help="on the monotonic clock")
     parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE")
     options = parser.parse_args(arguments)
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if template.digest != options.digest:
             sys.stderr.write(f"{options.file}: was changed after the start was decided\n")
             return 1
-        return run_template(template, options.state_dir, options.uid, labels, options.begins_by)
+        return run_template(template, options.state_dir, options.instance, options.uid, labels, options.begins_by)
     except (SlackwaterError, OSError) as error:
         sys.stderr.write(f"{options.file.stem}: {error}\n")
         return 1

@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     note_build("agent")
     try:
         service = asyncio.run(_work(settings, options.nats, options.state_dir.absolute()))
-    except SlackwaterError as error:
-        sys.stderr.write(f"slackwater agent: {error.message}\n")
+    except (SlackwaterError, OSError) as error:  # the latter of its own folder: a link in place of a file
+        sys.stderr.write(f"slackwater agent: {error}\n")
         return 1
     return 0 if service.restored_exactly else 1
 

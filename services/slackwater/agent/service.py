@@ -103,6 +103,7 @@ def build_agent(
     if driver is None and settings.driver == "kubernetes":
         return build_in_cluster(settings, platform)
     if driver is None:
+        StateDir(platform.state_dir).agent_folder()
         instance = settings.instance or StateDir(platform.state_dir).instance_id()
         driver = linux_driver(platform.state_dir, instance, platform.clock, host_apps=settings.host_applications)
         driver.measure_own_tree(settings.memory_bytes is not None)
@@ -159,7 +160,7 @@ def build_in_cluster(
         source, tree, platform.clock, settings.pod_uid, settings.limit_borrowed_cpu, settings.host_applications
     )
     node = driver.node_source = NodeSource(settings.node)
-    folder = platform.state_dir / "agent"
+    folder = StateDir(platform.state_dir).agent_folder()
     agent = build_agent(settings, platform, driver, state_in(folder, AgentLock(folder)))
     clock = platform.clock
     follow = (lambda: source.follow(pods, clock), lambda: node.follow(pods, clock))

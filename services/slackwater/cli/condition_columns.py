@@ -7,11 +7,11 @@ from typing import Any
 
 from slackwater.cli.output import Item, TableColumn, age, clock_time
 
-CLOSED = "SchedulingClosed"
+CLOSED, DUPLICATE = "SchedulingClosed", "DuplicateAgent"
 
 
-def _condition(node: Item) -> Any:
-    return next((condition for condition in node.get("conditions") or () if condition["type"] == CLOSED), None)
+def _condition(node: Item, kind: str = CLOSED) -> Any:
+    return next((condition for condition in node.get("conditions") or () if condition["type"] == kind), None)
 
 
 def scheduling(node: Item) -> str:
@@ -39,3 +39,12 @@ def scheduling_lines(node: Item, now: datetime) -> list[str]:
             f" {clock_time(condition['valid_until'])}; slackwater why node/{node['name']} scheduling"
         )
     ]
+
+
+def duplicate_lines(node: Item, now: datetime) -> list[str]:
+    """One line while a second agent reports as the node; none otherwise."""
+    condition = _condition(node, DUPLICATE)
+    if condition is None or condition["status"] != "True":
+        return []
+    since = f"since {clock_time(condition['since'])} ({age(condition['since'], now)})"
+    return [f"Duplicate: {since}, {condition['message']}"]

@@ -194,6 +194,8 @@ def _followed(data: Item) -> tuple[str, str]:
 
 
 def _liveness(data: Item) -> tuple[str, str]:
+    if data.get("duplicate"):
+        return "lost", f"two agents report as this node since {clock_time(data['duplicate']['since'])}; one is refused"
     return data["liveness"], f"{data['previous'] or 'unknown'} -> {data['liveness']}"
 
 

@@ -19,8 +19,8 @@ from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.service import Check, Service, SpeaksRpc
 from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.runtime.supervisor import Supervisor
-from slackwater.store.backlog import OutboxState, outbox_state
 from slackwater.store.engine import PostgresDatabase, connect_database
+from slackwater.store.port import Backlog
 from slackwater.telemetry.metrics import note_build
 
 if TYPE_CHECKING:  # grpc is loaded only for a service that serves it
@@ -67,9 +67,9 @@ class Databases:
             self._open[service] = connect_database(self._addresses[service], service, self._clock)
         return self._open[service]
 
-    async def outbox(self, service: str) -> OutboxState | None:
+    async def outbox(self, service: str) -> Backlog | None:
         """The outbox of a service that requested its database. Raises Unavailable."""
-        return await outbox_state(self._open[service]) if service in self._open else None
+        return await self._open[service].backlog() if service in self._open else None
 
     def opened(self) -> Mapping[str, PostgresDatabase]:
         """The databases that were requested, by service."""

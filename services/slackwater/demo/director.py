@@ -38,7 +38,8 @@ from slackwater.demo.stage import Stage
 from slackwater.demo.summary import RunSummary, SceneSummary
 from slackwater.model.errors import Unavailable
 from slackwater.model.plurals import counted
-from slackwater.runtime.state import DEMO_PICTURES, RUN_SUMMARY, VARIABLE, Endpoint, client_state_dir, write_atomically
+from slackwater.runtime.owned_files import write_atomically
+from slackwater.runtime.state import DEMO_PICTURES, RUN_SUMMARY, VARIABLE, Endpoint, client_state_dir
 
 _END_SECONDS, _END_STEP_SECONDS = 10.0, 0.2
 _OVERTIME_SECONDS, _LATE_SECONDS = 60.0, 3.0
@@ -182,8 +183,7 @@ class Direction:
 
     def _write(self, **update: Any) -> None:
         """Write the summary with these fields."""
-        took = round(time.monotonic() - self.began, 1)
-        self.run = self.run.model_copy(update={"took_seconds": took, **update})
+        self.run = self.run.model_copy(update={"took_seconds": round(time.monotonic() - self.began, 1), **update})
         write_atomically(summary_path(self.stage.workloads.state_dir), self.run.model_dump_json(indent=1) + "\n")
 
     async def _commands(self) -> tuple[str, ...]:

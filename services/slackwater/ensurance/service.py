@@ -14,7 +14,7 @@ from slackwater.ensurance.edge.events import consumers
 from slackwater.ensurance.edge.pools import pools_router
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.answer_reclaims import AnswerReclaims
-from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, hooks_of
+from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce
 from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.keep_leases import KeepLeases
@@ -86,7 +86,7 @@ class EnsuranceService(ReplicatedService):
                 policy_news.set()
 
         self.changes = changes = {
-            kind: ChangeResources(kind, kept, documents.of(kind), hooks_of(kind, first), follow_stored)
+            kind: ChangeResources(kind, kept, documents.of(kind), documents.hooks[kind], follow_stored)
             for kind, kept in stores.items()
         }
 

@@ -12,6 +12,7 @@ CONSUMES = (
     "node.described",
     "node.scheduling_changed",
     "disruption_budget.changed",
+    "agent.block_changed",
 )
 PUBLISHES = (
     "decision.recorded",

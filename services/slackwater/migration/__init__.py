@@ -20,6 +20,7 @@ CONSUMES = (
     "reclaim.answered",
     "move.proposed",
     "disruption_budget.changed",
+    "agent.block_changed",
 )
 PUBLISHES = (
     "migration.changed",

@@ -54,12 +54,12 @@ class MigrationStore(Protocol):
         """Keep what is asked for; the same key again changes nothing."""
         ...
 
-    async def answers(self, ids: Collection[str]) -> Sequence[EvictionSaid | LeaveSaid]:
-        """Returns the answers to these evictions and requests for leave."""
+    async def answers(self, keys: Collection[str]) -> Sequence[EvictionSaid | LeaveSaid]:
+        """Returns the answers of these keys: of nodes to evictions, and to requests for leave."""
         ...
 
     async def answer(self, said: EvictionSaid | LeaveSaid) -> None:
-        """Keep an answer; the first to an id stays."""
+        """Keep an answer; the first of a key stays."""
         ...
 
     async def drop_answers(self, before_s: float) -> int:

@@ -16,6 +16,7 @@ CONSUMES = (
     "resources.offered",
     "reclaim.answered",
     "usage.reported",
+    "agent.block_changed",
 )
 PUBLISHES = (
     "claim.changed",

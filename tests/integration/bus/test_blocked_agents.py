@@ -141,3 +141,51 @@ async def test_a_description_waits_for_the_end_of_the_block(given: Any, monkeypa
             await until(seen.has("bad"))
     assert seen.deliveries[1:] == [("bad", 1)]
     assert await given.letters() == []
+
+
+async def test_a_watch_leaves_a_blocked_agent_unread_until_it_is_unblocked(given: Any) -> None:
+    """Quota, migration and the descheduler watch: the last values too, at the next start."""
+    seen: list[str] = []
+
+    async def note(event: Event[NodeDescribed]) -> None:
+        seen.append(event.data.facts.name)
+
+    def has(*nodes: str) -> Any:
+        async def found() -> bool:
+            return set(nodes) <= set(seen)
+
+        return found
+
+    async with given.process() as bus:
+        await bus.publish(block("bad"))
+        await bus.publish(description("bad"))
+        await bus.publish(description("good"))
+    async with given.process() as bus, bus.watch(NodeDescribed, note):
+        await until(has("good"))
+        await bus.publish(description("late"))
+        await until(has("late"))
+        assert "bad" not in seen
+        await bus.publish(lifted := block("bad", blocked=False))
+        await until(knows(bus, lifted))
+        await bus.publish(description("later"))
+        await until(has("bad", "later"))
+    assert sorted(seen) == ["bad", "good", "late", "later"]
+
+
+async def test_a_watch_of_reports_drops_what_a_blocked_agent_sent(given: Any) -> None:
+    seen: list[str] = []
+
+    async def note(event: Event[UsageReported]) -> None:
+        seen.append(event.data.node)
+
+    async with given.process() as bus, bus.watch(UsageReported, note):
+        await bus.publish(stopped := block("bad"))
+        await until(knows(bus, stopped))
+        await bus.publish(reported("bad", 1))
+        await bus.publish(reported("good", 1))
+
+        async def is_read() -> bool:
+            return "good" in seen
+
+        await until(is_read)
+    assert seen == ["good"]

@@ -59,6 +59,21 @@ async def test_the_newest_condition_stays(model: ReadModel) -> None:
     assert found.conditions == (new,)
 
 
+async def test_conditions_of_two_types_stand_beside_each_other(model: ReadModel) -> None:
+    """Each is as new as the last one of its type, in any order of arrival."""
+
+    def condition(kind: str, at: datetime, status: str = "True") -> NodeCondition:
+        return NodeCondition(kind, status, "r", "m", START, at, END, "", ())
+
+    closed, opened = condition("SchedulingClosed", START), condition("SchedulingClosed", END, "False")
+    second, later = condition("DuplicateAgent", START), condition("DuplicateAgent", END)
+    for told in (later, closed, second, opened, closed):
+        await model.save_conditions([("n1", told)])
+    found = await model.node("n1")
+    assert found is not None
+    assert set(found.conditions) == {later, opened}
+
+
 async def test_the_last_generations_of_each_document_stay(model: ReadModel) -> None:
     def view(generation: int, name: str = "gold", *, deleted: bool = False) -> ResourceView:
         document = None if deleted else {"spec": {"n": generation}}

@@ -143,7 +143,7 @@ class Project:
             return said["target"], Bind(folder, said.get("read_only", False))
         source, target, *options = said.split(":")
         is_path = source.startswith(("/", "."))
-        new = not is_path and not (self._volumes / source).exists()
+        new = not is_path and "nocopy" not in options and not (self._volumes / source).exists()
         folder = Path(source) if is_path else self.volume(source)
         if new and target in image.folders:  # an empty volume becomes what the image has there
             owner, mode = image.folders[target]

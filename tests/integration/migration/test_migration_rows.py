@@ -108,13 +108,14 @@ async def test_asks_and_answers_are_kept_until_they_are_taken(store: KeyedMigrat
     await store.commit(ledger, ledger, (), ["propose/move-1"])
     assert set(await store.asks()) == {"abort/other"}
 
-    evicted = EvictionSaid("first-1-1", "terminated", "", NOW_S)
+    evicted = EvictionSaid("n1", "first-1-1", "terminated", "", NOW_S)
     leave = LeaveSaid("migration-2", ("first-1",), "", None, NOW_S + 120)
-    for said in (evicted, leave, replace(evicted, outcome="failed")):
+    forged = replace(evicted, node="n2", outcome="pod_gone")
+    for said in (forged, evicted, leave, replace(evicted, outcome="failed")):
         await store.answer(said)
-    assert sorted(await store.answers(["first-1-1", "migration-2", "none"]), key=lambda said: said.id) == [
+    assert sorted(await store.answers([evicted.key, "migration-2", "none"]), key=lambda said: said.id) == [
         evicted,
         leave,
     ]
-    assert await store.drop_answers(NOW_S + 60) == 1
-    assert await store.answers(["first-1-1", "migration-2"]) == [leave]
+    assert await store.drop_answers(NOW_S + 60) == 2
+    assert await store.answers([evicted.key, "migration-2"]) == [leave]

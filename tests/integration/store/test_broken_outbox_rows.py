@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 
 import pytest
@@ -10,8 +11,9 @@ from sqlalchemy import text
 
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.identifiers import ALL_PARTITIONS, new_id
-from slackwater.store.backlog import oldest_waiting, outbox_state
+from slackwater.store.backlog import oldest_waiting
 from slackwater.store.engine import PostgresDatabase
+from slackwater.store.outbox import REFUSED_KEPT
 
 __all__ = ["probe"]
 
@@ -68,7 +70,7 @@ async def test_broken_rows_are_refused_and_stop_no_other(probe: PostgresDatabase
     database = probe.fenced(Held()) if fenced else probe  # type: ignore[arg-type]  # what the relay asks of a fence
     async with running(database.relay(broker.carry)) as relay:
         await eventually(lambda: broker.numbers("n") == [1])
-        while (await outbox_state(probe)).depth:
+        while (backlog := await probe.backlog()) is not None and backlog.depth:
             assert not relay.done()
         async with probe.unit_of_work() as unit:
             await unit.publish(liveness("n", 2))
@@ -101,3 +103,19 @@ async def test_a_row_that_an_older_replica_refused_goes_out_in_its_place(probe: 
     async with probe.unit_of_work() as unit:
         reasons = (await unit.connection.execute(text("SELECT refused FROM outbox"))).scalars().all()
     assert "ValueError: broken" in reasons
+
+
+async def test_of_rows_set_aside_the_newest_are_kept(probe: PostgresDatabase) -> None:
+    async with probe.unit_of_work() as unit:
+        insert = "INSERT INTO outbox (id, type, subject, headers, payload, refused) VALUES (CAST(:id AS uuid), :type,"
+        for number in range(REFUSED_KEPT + 5):
+            values = {"id": new_id(), **SOUND, "refused": f"too large, {number}"}
+            await unit.connection.execute(text(insert + " :subject, :headers, :payload, :refused)"), values)
+    async with running(probe.relay(Broker().carry)):
+        async with asyncio.timeout(60):
+            while (backlog := await probe.backlog()) is None or backlog.refused > REFUSED_KEPT:
+                await asyncio.sleep(0.05)
+    assert (backlog.refused, backlog.depth) == (REFUSED_KEPT, 0)
+    async with probe.unit_of_work() as unit:
+        reasons = (await unit.connection.execute(text("SELECT refused FROM outbox ORDER BY position"))).scalars().all()
+    assert reasons[0] == "too large, 5"

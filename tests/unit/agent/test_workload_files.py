@@ -62,7 +62,7 @@ def test_what_may_not_be_moved_is_no_label_of_the_node(tmp_path: Path) -> None:
         (document(qos="LSR", tier="batch"), "--qos: 'LSR' does not go with --tier batch"),
         ({**document(), "kind": "Pod"}, "kind: Input should be 'Workload'"),
         ({**document(), "metadata": {"name": "web"}}, "metadata.name: is 'web'; the file is named api.yaml"),
-        ("[", "is no YAML"),
+        ("[", "is not YAML"),
         ("- a", "document: Input should be a valid dictionary"),
         ("#" * (MOST_BYTES + 1), "has 65537 bytes; at most 65536 are allowed"),
     ],

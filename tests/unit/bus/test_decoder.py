@@ -10,9 +10,10 @@ import pytest
 from slackwater.bus.codec import decoder
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.codec.decoder import decode_message
+from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.bus.read.broadcast import BroadcastSubscription
 from slackwater.bus.read.stream_reader import stream_event
-from slackwater.bus.read.watch import deliver_watched
+from slackwater.bus.read.watch import WatchDelivery
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.lease_renewed import LeaseRenewed
@@ -74,7 +75,7 @@ async def test_a_message_that_fails_to_decode_is_skipped_by_watchers_and_subscri
     async def note(event: Event[Any]) -> None:
         heard.append(event)
 
-    await deliver_watched(NodeLivenessChanged, note, MESSAGE)
+    await WatchDelivery(NodeLivenessChanged, note, Blocks, keeps_last=True).deliver([MESSAGE])
     await BroadcastSubscription(LeaseRenewed, {object(): note}).deliver(
         Message(MESSAGE.subject, MESSAGE.headers, MESSAGE.body)
     )

@@ -111,7 +111,7 @@ def test_nothing_is_stored_when_any_document_is_wrong(url: str, tmp_path: Path) 
         (POLICY.replace("observe", "!!set {a}"), "spec.mode: {'a'} is a set to YAML"),
         (
             POLICY.replace("{mode: observe}", "&own {rules: [*own]}"),
-            "spec.rules.0: contains itself; write the value out",
+            "policy.yaml: line 3: contains itself; write the value out",
         ),
         (POLICY + "spec: {mode: throttle}\n", "duplicate key 'spec'; remove one"),
         (POLICY.replace("observe", "observe, mode: throttle"), "duplicate key 'mode'; remove one"),

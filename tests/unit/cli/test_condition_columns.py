@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from slackwater.cli.condition_columns import scheduling, scheduling_lines
+from slackwater.cli.condition_columns import duplicate_lines, scheduling, scheduling_lines
 from slackwater.cli.events import words_of
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -40,6 +40,25 @@ def test_describe_names_the_rules_and_how_to_ask_why() -> None:
     assert scheduling_lines(node("False", None), now)[0].startswith(
         "Placement: schedulable since 2026-01-05 12:00:00Z (5s)"
     )
+
+
+def test_describe_names_a_second_agent_while_there_is_one() -> None:
+    one = {
+        "type": "DuplicateAgent",
+        "status": "True",
+        "since": "2026-01-05T12:00:00Z",
+        "message": "two agents have the node name n1: stop one",
+    }
+    now, found = NOON + timedelta(seconds=5), {"name": "n1", "conditions": [one]}
+    said = "Duplicate: since 2026-01-05 12:00:00Z (5s), two agents have the node name n1: stop one"
+    assert duplicate_lines(found, now) == [said]
+    assert scheduling_lines(found, now) == ["Placement: schedulable"]
+    assert duplicate_lines({"name": "n1", "conditions": [{**one, "status": "False"}]}, now) == []
+    data = {"liveness": "fresh", "previous": "fresh", "duplicate": {"since": "2026-01-05T12:00:00Z"}}
+    words = words_of({"type": "node.liveness_changed", "data": data})[1]
+    assert words == "two agents report as this node since 2026-01-05 12:00:00Z; one is refused"
+    change = {"liveness": "stale", "previous": "fresh"}
+    assert words_of({"type": "node.liveness_changed", "data": change})[1] == "fresh -> stale"
 
 
 def test_events_say_it_in_words() -> None:

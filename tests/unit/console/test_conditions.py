@@ -24,7 +24,9 @@ from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Replay, Term
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
+from slackwater.events.node_liveness_changed import DuplicateAgent, NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.model.nodes import Liveness
 from slackwater.testing.clock import EPOCH, FakeClock
 
 NOW = EPOCH + timedelta(hours=10)
@@ -121,6 +123,36 @@ async def test_the_pages_say_so_and_lead_to_the_record(
     await clock.advance(121)
     assert "cordoned</span>" not in (await api.get("/nodes/n1")).text
     assert "badge closed" not in (await api.get("/nodes")).text
+
+
+async def test_a_second_agent_is_a_condition_and_a_notice_until_it_lapses(
+    api: httpx2.AsyncClient, record: RecordEvents, clock: FakeClock
+) -> None:
+    until = NOW + timedelta(seconds=150)
+    change = NodeLivenessChanged(
+        node="n1",
+        liveness=Liveness.FRESH,
+        previous=Liveness.FRESH,
+        last_report_at=NOW,
+        changed_at=NOW,
+        duplicate=DuplicateAgent(since=NOW - timedelta(seconds=30), until=until),
+    )
+    await record.scheduling_changed([told()])
+    await record.liveness_changed([event_of(change, source="t", time=NOW)])
+    found = {one["type"]: one for one in (await api.get("/v1/nodes/n1")).json()["conditions"]}
+    assert found.keys() == {"SchedulingClosed", "DuplicateAgent"}
+    assert (found["DuplicateAgent"]["status"], found["DuplicateAgent"]["reason"]) == ("True", "duplicate_agent")
+    page = (await api.get("/nodes/n1")).text
+    assert "two agents</span>" in page
+    assert "two agents have the node name n1" in page
+    assert "cordoned</span>" in page
+    again = change.model_copy(update={"changed_at": NOW + timedelta(seconds=5), "duplicate": None})
+    await record.liveness_changed([event_of(again, source="t", time=NOW)])
+    assert "two agents</span>" in (await api.get("/nodes/n1")).text, "a change of liveness says nothing of it"
+    await clock.advance(151)
+    assert "two agents</span>" not in (await api.get("/nodes/n1")).text
+    found = {one["type"]: one for one in (await api.get("/v1/nodes/n1")).json()["conditions"]}
+    assert (found["DuplicateAgent"]["status"], found["DuplicateAgent"]["message"]) == ("False", "one agent reports")
 
 
 async def test_why_explains_it_with_its_rules(api: httpx2.AsyncClient, record: RecordEvents) -> None:

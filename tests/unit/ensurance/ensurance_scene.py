@@ -14,7 +14,7 @@ from slackwater.ensurance.adapters.guard_rows import GUARDED, STANDING, KeyedGua
 from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.answer_reclaims import AnswerReclaims
-from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce, hooks_of
+from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce
 from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.guard_node import GuardNode
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
@@ -175,7 +175,7 @@ class Scene:
         self.follow = FollowRules(book, meter, intents)
         self.changes = {
             kind: ChangeResources(
-                kind, self.stores[kind], self.documents.of(kind), hooks_of(kind, first), self.follow.catch_up
+                kind, self.stores[kind], self.documents.of(kind), self.documents.hooks[kind], self.follow.catch_up
             )
             for kind in KINDS
         }

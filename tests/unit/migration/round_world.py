@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
 from slackwater.migration.domain.migration_round import MigrationAsks, RoundResult, RoundWorld, migration_round
 from slackwater.migration.domain.sightings import SeenCluster, SeenPod, SeenStart
-from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MigrationLedger, StoredJob
+from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MigrationLedger, StoredJob, answer_key
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -134,7 +134,8 @@ class RoundWorldState:
     def _answer(self, node: str, id_: str, outcome: EvictionOutcome) -> None:
         assert id_ not in self.agents[node].done, "carried out twice"
         self.agents[node].done.add(id_)
-        self.said[id_] = EvictionSaid(id_, outcome.value, "", self.now_s)
+        said = EvictionSaid(node, id_, outcome.value, "", self.now_s)
+        self.said[said.key] = said
 
     def round(self) -> RoundResult:
         """One round, as the service runs it; what it declares is in the broker afterwards."""
@@ -173,7 +174,9 @@ class RoundWorldState:
             evictions=dict(self.said),
             leaves=dict(self.leaves),
             observed={name: agent.observed for name, agent in self.agents.items()},
-            starts={id_: start for agent in self.agents.values() for id_, start in agent.told.items()},
+            starts={
+                answer_key(name, id_): start for name, agent in self.agents.items() for id_, start in agent.told.items()
+            },
             offers=lambda node, workload: self.digest if node in self.offering else "",
         )
 

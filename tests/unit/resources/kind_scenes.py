@@ -11,7 +11,8 @@ from slackwater.colocation.ports import Followers, TellingTransaction
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.strategies_in_force import StrategyHooks
 from slackwater.ensurance.settings import EnsuranceSettings
-from slackwater.ensurance.usecases.documents_in_force import NodeQosHooks
+from slackwater.ensurance.usecases.documents_in_force import KINDS as GUARD_KINDS
+from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
 from slackwater.offers.node import NodeState
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.settings import PredictionSettings
@@ -19,8 +20,11 @@ from slackwater.prediction.usecases.policies_in_force import PredictPolicyHooks
 from slackwater.resources import catalog, kinds
 from slackwater.resources.hooks import Hooks
 from slackwater.resources.kind import Kind
+from slackwater.resources.kinds.node_qos import NODE_QOS
+from slackwater.resources.metadata import Resource
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.kinds import KindScene
+from slackwater.testing.resources import MemoryResourceStore
 
 
 class NoNodes:
@@ -39,8 +43,13 @@ class NoNodes:
         raise NotImplementedError
 
 
+def guard_hooks() -> Mapping[Kind, Hooks[Resource, Resource]]:
+    stores = {kind: MemoryResourceStore(kind) for kind in GUARD_KINDS}
+    return DocumentsInForce(stores, EnsuranceSettings().first_policy()).hooks
+
+
 HOOKS: Mapping[str, Callable[[], Hooks[Any, Any]]] = {
-    "NodeQOS": lambda: NodeQosHooks(EnsuranceSettings().first_policy()),
+    "NodeQOS": lambda: guard_hooks()[NODE_QOS],
     "PredictPolicy": lambda: PredictPolicyHooks(Catalogue(), PredictionSettings().first_policy()),
     "ColocationStrategy": lambda: StrategyHooks(ColocationSettings().base(), NoNodes(), FakeClock()),
 }

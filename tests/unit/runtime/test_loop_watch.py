@@ -20,7 +20,7 @@ class Servers:
     """Bus and one database at once."""
 
     away: bool = False
-    outbox: Backlog | None = field(default_factory=lambda: Backlog(3, 1.5))
+    outbox: Backlog | None = field(default_factory=lambda: Backlog(3, 1.5, 2))
     looks: int = 0
 
     async def backlogs(self) -> Backlogs:
@@ -53,6 +53,7 @@ async def test_what_is_found_is_shown_and_what_is_away_is_said_to_be() -> None:
     assert (shown("stream_stored_bytes", stream="DLQ"), shown("stream_limit_bytes", stream="DLQ")) == (100, 1000)
     assert shown("outbox_waiting_events", service="ensurance") == 3
     assert shown("outbox_age_seconds", service="ensurance") == 1.5
+    assert shown("outbox_refused_events", service="ensurance") == 2
     assert shown("database_pool_connections", service="ensurance", state="in_use") == 1
     servers.away = True
     await watch.check()

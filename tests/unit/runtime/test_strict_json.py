@@ -7,7 +7,7 @@ import json
 import pytest
 from starlette.exceptions import HTTPException
 
-from slackwater.runtime.strict_json import parse_json
+from slackwater.runtime.strict_json import BodyBeyondBudget, parse_json
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,18 @@ from slackwater.runtime.strict_json import parse_json
         (b'[{"\\udc00\\ud800":1}]', "half of a surrogate pair"),
         (b'{"a":NaN}', "NaN is not JSON"),
         (b"[-Infinity]", "-Infinity is not JSON"),
-        (b"[" * 200_000, "nested too deep"),
     ],
 )
 def test_what_cannot_be_held_is_refused_with_its_reason(body: bytes, said: str) -> None:
     with pytest.raises(HTTPException, match="body: ") as refusal:
         parse_json(body)
     assert (refusal.value.status_code, said in refusal.value.detail) == (400, True)
+
+
+@pytest.mark.parametrize("body", [b"[" * 200_000, b"[" * 100 + b"]" * 100, b"[" + b"{}," * 300_000 + b"{}]"])
+def test_what_is_beyond_the_budget_is_refused_before_it_is_parsed(body: bytes) -> None:
+    with pytest.raises(BodyBeyondBudget, match="body: more than"):
+        parse_json(body)
 
 
 @pytest.mark.parametrize("value", [{"a": ["\U0001f4a9", "ä", None, 1.5]}, "\U0001f4a9", []])

@@ -137,6 +137,15 @@ def test_a_restarted_agent_fires_no_alert() -> None:
         assert fired(STALE, nodes(stale=blink), until) == {}
 
 
+def test_a_second_agent_of_a_node_fires_and_other_refusals_do_not() -> None:
+    def refused(reason: str) -> dict[tuple[str, Labels], Series]:
+        labels = named(reason=reason, instance="one")
+        return {("slackwater_ingestion_reports_refused_total", labels): lambda now: now / 5}
+
+    assert fired("SlackwaterDuplicateAgent", refused("duplicate_agent"), 300) != {}
+    assert fired("SlackwaterDuplicateAgent", refused("replayed_sequence"), 300) == {}
+
+
 def test_the_machine_refuses_what_it_does_not_know() -> None:
     with pytest.raises(NotImplementedError, match="deriv"):
         Machine([{"alert": "a", "expr": "deriv(x_nodes[5m]) > 0", "for": "0m"}]).run({}, 0)

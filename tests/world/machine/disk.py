@@ -59,6 +59,8 @@ class Disk:
         if is_writing:
             self._require_writable(path)
         inode = self._names.get(path)
+        if inode is not None and flags & os.O_EXCL:
+            raise refused(errno.EEXIST, str(path))
         if inode is None:
             if not flags & os.O_CREAT or path.parent not in self._folders:
                 raise refused(errno.ENOENT, str(path))

@@ -22,6 +22,10 @@ from slackwater.events.envelope import BroadcastPayload, Payload, own_subjects, 
 from slackwater.events.registry import BROADCASTS, EVENTS
 
 CONTROL = "CONTROL"
+AGENT_CONNECTIONS, AGENT_SUBSCRIPTIONS = 8, 64
+"""Connections of an agent's account, and subscriptions of each. It has two with some ten, and twice that while it
+reconnects.
+"""
 BACKUP, RESTORE = "backup", "restore"
 """Users that copy streams and that recreate them from a copy. They are separate because backups run
 every night and restores only after a disaster. Neither reads or publishes a message, or changes an
@@ -190,6 +194,7 @@ def accounts_config(
 def _agent_account(agent: PartSubjects, node: str, passwords: Mapping[str, str]) -> list[str]:
     name, imports = agent_user(node), agent_imports(agent, node)
     lines = [f"  {json.dumps(name)} {{"]
+    lines.append(f"    limits {{ max_connections: {AGENT_CONNECTIONS}, max_subscriptions: {AGENT_SUBSCRIPTIONS} }}")
     hears = agent_subscriptions(agent, node)
     lines.append(f"    users: [ {_user(name, passwords, sorted(imports.values()), f'{inbox_of(name)}.>', *hears)} ]")
     lines.append("    imports: [")

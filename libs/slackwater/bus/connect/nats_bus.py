@@ -42,7 +42,7 @@ from slackwater.bus.read.nats_stream_reader import NatsStreamReader, StreamReque
 from slackwater.bus.read.ordered_reader import OrderedReader, Start, confined_to
 from slackwater.bus.read.replay import Replayer
 from slackwater.bus.read.stream_head import latest_of, stream_head
-from slackwater.bus.read.watch import deliver_watched, subjects_below
+from slackwater.bus.read.watch import WatchDelivery, subjects_below
 from slackwater.events.codec.fast_decode import Read
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
 from slackwater.events.serialized import Written, written
@@ -165,8 +165,7 @@ class NatsBus:
     ) -> AsyncIterator[Consumption]:
         spec = self._spec(payload, consumer)
         counters = self._counted(consumer)
-        if payload.FROM_AGENT:
-            await self._block_watch.load()
+        await self._block_watch.load(payload)
         gate = self._gate(payload, consumer)
         settler = Settler(
             payload, consumer, spec, handler, self._dead_letters.bury, counters, read=read, worth=worth, gate=gate
@@ -225,13 +224,15 @@ class NatsBus:
     ) -> AsyncIterator[None]:  # fmt: skip
         stream, filters, start = payload.STREAM, [subjects_below(payload, key)], Start(None)
         reader = OrderedReader(self._client, self._js, stream, filters, start, WATCH_BATCH, confined=self._confined)
+        keeps_last = self._topology.keeps_last(stream)
+        delivery = WatchDelivery(payload, handler, lambda: self.blocks, keeps_last=keeps_last)
+        await self._block_watch.load(payload)
 
         async def work() -> bool:
             if caught_up is not None and await reader.had_none():
                 caught_up()
             messages = await reader.next()
-            for message in messages:
-                await deliver_watched(payload, handler, Message(message.subject, message.headers or {}, message.data))
+            await delivery.deliver(Message(m.subject, m.headers or {}, m.data) for m in messages)
             if caught_up is not None and (not messages[-1].metadata.num_pending if messages else reader.idle):
                 caught_up()
             return bool(messages)
@@ -301,8 +302,7 @@ class NatsBus:
         return await stream_head(self._js, payloads)
 
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:
-        if payload.FROM_AGENT:
-            await self._block_watch.load()
+        await self._block_watch.load(payload)
         return None if self.blocks.hides(payload, node) else await latest_of(self._js, payload, node)
 
     async def settled_up_to(self, consumer: str) -> int:

@@ -17,7 +17,7 @@ from slackwater.bus.consume.reader_tasks import ReaderTasks
 from slackwater.bus.read.ordered_reader import OrderedReader, Start
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.codec.body import Undecodable
-from slackwater.events.envelope import subjects_of
+from slackwater.events.envelope import Payload, subjects_of
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 
@@ -42,10 +42,12 @@ class BlockWatch:
         self._loaded = asyncio.Event()
         self._is_open = False
 
-    async def load(self) -> None:
-        """Start, and wait until the last values are known: no message may be handled earlier.
-        Raises Unavailable.
+    async def load(self, payload: type[Payload]) -> None:
+        """Start for a type that agents publish, and wait until the last values are known: no message of it may be
+        handled earlier. Raises Unavailable.
         """
+        if not payload.FROM_AGENT:
+            return
         if not self._is_open:
             self._is_open = True
             await self._stack.enter_async_context(

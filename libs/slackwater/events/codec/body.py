@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from slackwater.events.codec import fast_decode
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import InvalidInput
+from slackwater.model.reading_budget import EVENT, BeyondBudget, check_bytes
 
 P = TypeVar("P", bound=Payload)
 
@@ -23,7 +25,7 @@ apart.
 UNDECODABLE_CODES = frozenset(
     {
         *("unknown_type", "wrong_version", "missing_attribute", "invalid_attribute", "malformed_text"),
-        *("malformed_json", "invalid_payload", "wrong_subject", "decoder_failed"),
+        *("malformed_json", "beyond_budget", "invalid_payload", "wrong_subject", "decoder_failed"),
     }
 )
 
@@ -34,9 +36,15 @@ class Undecodable(InvalidInput):
     code = "invalid_payload"
 
 
+_TYPED_FREELY: Final = 65_536
+"""Bytes up to which a fast decoder is not worth a check: it ends at the first value of another type."""
+
+
 def decode_body(payload: type[P], body: bytes, read: fast_decode.Read = fast_decode.read) -> P:
     """Returns the payload in a body, fully validated. Raises Undecodable."""
     check_text(body)
+    if len(body) > _TYPED_FREELY:
+        _check_budget(body, is_typed=True)
     known = read(payload, body)
     return validated(payload, body) if known is None else known
 
@@ -75,12 +83,20 @@ def validated(payload: type[P], body: bytes) -> P:
     """Returns the payload from the full validator: reads what the fast decoder cannot, and gives
     invalid bodies their reason.
     """
-    try:
-        return payload.model_validate_json(body)
-    except ValidationError as error:
+    _check_budget(body)
+    try:  # and not model_validate_json: its errors hold copies of what they are about, each missing field one of all
+        return payload.model_validate(from_json(body, allow_inf_nan=False))
+    except ValueError as error:
+        if not isinstance(error, ValidationError):
+            raise Undecodable(f"body is not JSON: {error}", code="malformed_json") from None
         first = error.errors(include_url=False, include_input=False)[0]
-        if first["type"] == "json_invalid":
-            raise Undecodable(f"body is not JSON: {first['msg']}", code="malformed_json") from None
         field = ".".join(map(str, first["loc"]))
         message = f"{payload.TYPE}: {error.error_count()} invalid field(s), first {field or '(body)'}: {first['msg']}"
         raise Undecodable(message, code="invalid_payload", field=field) from None
+
+
+def _check_budget(body: bytes, *, is_typed: bool = False) -> None:
+    try:
+        check_bytes(body, EVENT, is_typed=is_typed)
+    except BeyondBudget as error:
+        raise Undecodable(error.message, code=error.code) from None

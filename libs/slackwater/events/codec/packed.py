@@ -15,8 +15,14 @@ from typing import Any, Final, Never
 
 from slackwater.events.codec.body import check_text
 from slackwater.model.bounds import MOST_DOCUMENT
+from slackwater.model.reading_budget import PACKED, BeyondBudget, check_bytes
 
 LEVEL: Final = 6
+_ALWAYS_BYTES: Final = 65_536
+_TIMES: Final = 64
+"""What a packed text may unpack to, however short, and for each byte of it. JSON of a record unpacks to 5 to 30 times
+its length; zlib could give a thousand times.
+"""
 
 
 def pack(body: bytes) -> str:
@@ -26,8 +32,9 @@ def pack(body: bytes) -> str:
 
 def unpack(text: str, most_bytes: int = MOST_DOCUMENT) -> Any:
     """Returns the JSON value in a packed form. Raises ValueError if it is malformed or larger than `most_bytes`;
-    no more than that is ever unpacked.
+    no more than that, or than 64 KiB and 64 times its length, is ever unpacked.
     """
+    most_bytes = min(most_bytes, _ALWAYS_BYTES + _TIMES * len(text))
     try:
         compressed = base64.b64decode(text, validate=True)
         stream = zlib.decompressobj()
@@ -40,9 +47,10 @@ def unpack(text: str, most_bytes: int = MOST_DOCUMENT) -> Any:
         raise ValueError("packed: truncated, or followed by other bytes")
     check_text(body)
     try:
-        return json.loads(body, parse_constant=_refused)
-    except RecursionError:
-        raise ValueError("packed: nested too deeply") from None
+        check_bytes(body, PACKED, "packed")
+    except BeyondBudget as error:
+        raise ValueError(error.message) from None
+    return json.loads(body, parse_constant=_refused)
 
 
 def _refused(constant: str) -> Never:

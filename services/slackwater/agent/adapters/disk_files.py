@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 from typing import Protocol
 
+from slackwater.runtime.owned_files import PRIVATE_FOLDER, open_owned
+
 
 class DiskFiles(Protocol):
     """One file system. Every method raises OSError as the system call does."""
@@ -19,7 +21,7 @@ class DiskFiles(Protocol):
         ...
 
     def open(self, path: Path, flags: int) -> int:
-        """A descriptor, as os.open with mode 0644."""
+        """A descriptor, as os.open with mode 0600. A link is not followed."""
         ...
 
     def write(self, descriptor: int, content: bytes) -> int:
@@ -53,10 +55,11 @@ class OsFiles:
     __slots__ = ()
 
     def read(self, path: Path) -> bytes:
-        return path.read_bytes()
+        with open(open_owned(path, os.O_RDONLY), "rb") as stream:  # noqa: PTH123 - of a descriptor
+            return stream.read()
 
     def open(self, path: Path, flags: int) -> int:
-        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+        return open_owned(path, flags)
 
     def write(self, descriptor: int, content: bytes) -> int:
         return os.write(descriptor, content)
@@ -80,7 +83,7 @@ class OsFiles:
         path.unlink(missing_ok=True)
 
     def make_directory(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
 
 
 OS_FILES = OsFiles()

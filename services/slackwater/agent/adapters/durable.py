@@ -11,7 +11,7 @@ from slackwater.model.errors import Unavailable
 
 NOT_WRITTEN = "journal_not_written"
 """Stable code: a record that has to be on disk before the action could not be written."""
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 def replace_file(path: Path, content: bytes, disk: DiskFiles = OS_FILES, *, sync: bool = True) -> None:
@@ -20,7 +20,7 @@ def replace_file(path: Path, content: bytes, disk: DiskFiles = OS_FILES, *, sync
     draft = path.with_name(path.name + ".draft")
     try:
         disk.make_directory(path.parent)
-        descriptor = disk.open(draft, _NEW)
+        descriptor = _open_new(draft, disk)
         try:
             write_all(descriptor, content, disk)
             if sync:
@@ -34,6 +34,14 @@ def replace_file(path: Path, content: bytes, disk: DiskFiles = OS_FILES, *, sync
         with suppress(OSError):
             disk.remove(draft)
         raise not_written(path, error) from error
+
+
+def _open_new(draft: Path, disk: DiskFiles) -> int:
+    try:
+        return disk.open(draft, _NEW)
+    except FileExistsError:  # a killed process has left it
+        disk.remove(draft)
+        return disk.open(draft, _NEW)
 
 
 def write_all(descriptor: int, content: bytes, disk: DiskFiles = OS_FILES) -> None:

@@ -83,8 +83,10 @@ class MemoryReadModel(
             if not self._may_appear(name):
                 continue
             node = self._node(name)
-            if not node.conditions or condition.told_at >= node.conditions[0].told_at:
-                self._nodes[name] = replace(node, conditions=(condition,))
+            known = {one.type: one for one in node.conditions}
+            if condition.type not in known or condition.told_at >= known[condition.type].told_at:
+                others = tuple(one for kind, one in known.items() if kind != condition.type)
+                self._nodes[name] = replace(node, conditions=(condition, *others))
 
     async def save_usage(self, rows: Sequence[tuple[UsagePoint, Sequence[PodView]]]) -> None:
         for point, pods in rows:

@@ -45,14 +45,22 @@ PRUNE_NODES = text(f"""
 """)  # noqa: S608 - constants
 """Nodes that an event brought back which had been published before their deletion, and came after it."""
 
+_CONDITIONS = """jsonb_array_elements(CASE WHEN jsonb_typeof(n.conditions) = 'array' THEN n.conditions ELSE '[]' END) c
+        WHERE c ->> 'type' {} excluded.conditions -> 0 ->> 'type'"""
 SAVE_CONDITIONS = text(f"""
     INSERT INTO node AS n (name, conditions, conditions_told_at)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r(name text, conditions jsonb, told_at timestamptz)
     WHERE {_MAY_APPEAR}
     ON CONFLICT (name) DO UPDATE
-    SET conditions = excluded.conditions, conditions_told_at = excluded.conditions_told_at
-    WHERE n.conditions_told_at IS NULL OR excluded.conditions_told_at >= n.conditions_told_at
+    SET conditions = excluded.conditions
+            || coalesce((SELECT jsonb_agg(c) FROM {_CONDITIONS.format("<>")}), CAST('[]' AS jsonb)),
+        conditions_told_at = excluded.conditions_told_at
+    WHERE NOT EXISTS (
+        SELECT FROM {_CONDITIONS.format("=")}
+            AND CAST(c ->> 'told_at' AS timestamptz) > excluded.conditions_told_at
+    )
 """)  # noqa: S608 - constants
+"""One condition per node; those of other types stay."""
 
 SAVE_LATEST_USAGE = text("""
     INSERT INTO node AS n (name, sampled_at, usage, reported_pods, amounts)

@@ -1,4 +1,6 @@
-"""Conditions of a node: whether it takes new pods. Each condition expires unless renewed."""
+"""Conditions of a node: whether it takes new pods, and whether a second agent reports as it. Each condition expires
+unless renewed.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from typing import Final
 from slackwater.console.domain.views import NodeCondition, NodeView
 
 SCHEDULING_CLOSED: Final = "SchedulingClosed"
+DUPLICATE_AGENT: Final = "DuplicateAgent"
 TRUE: Final = "True"
 FALSE: Final = "False"
 LAPSED: Final = "lapsed"
@@ -23,14 +26,16 @@ def as_of(node: NodeView, now: datetime) -> NodeView:
 
 def closing(node: NodeView) -> NodeCondition | None:
     """The condition that closes a node read with `as_of`; None if it takes new pods."""
-    return next(
-        (
-            condition
-            for condition in node.conditions
-            if condition.type == SCHEDULING_CLOSED and condition.status == TRUE
-        ),
-        None,
-    )
+    return _in_force(node, SCHEDULING_CLOSED)
+
+
+def duplicate(node: NodeView) -> NodeCondition | None:
+    """The condition of a second agent of a node read with `as_of`; None if it has one agent."""
+    return _in_force(node, DUPLICATE_AGENT)
+
+
+def _in_force(node: NodeView, kind: str) -> NodeCondition | None:
+    return next((one for one in node.conditions if one.type == kind and one.status == TRUE), None)
 
 
 def scheduling_message(reason: str, rules: tuple[str, ...], *, closed: bool) -> str:
@@ -44,5 +49,7 @@ def _as_of(condition: NodeCondition, now: datetime) -> NodeCondition:
     until = condition.valid_until
     if condition.status != TRUE or until is None or now <= until:
         return condition
-    message = f"takes new pods: the condition set by {condition.decision_id} expired without renewal"
+    message = "one agent reports"
+    if condition.type == SCHEDULING_CLOSED:
+        message = f"takes new pods: the condition set by {condition.decision_id} expired without renewal"
     return replace(condition, status=FALSE, reason=LAPSED, message=message, since=until, valid_until=None)

@@ -197,7 +197,8 @@ class WindowView:
 class NodeCondition:
     """A condition in Kubernetes' shape. `SchedulingClosed` is `True` while no new pod may be placed on the node, with
     the `rules` and the decision that closed it; where it is `False` they are those of the opening. A `True` is valid
-    until `valid_until`: after that it reads `False`, reason `lapsed`. Running pods are not affected.
+    until `valid_until`: after that it reads `False`, reason `lapsed`. Running pods are not affected. `DuplicateAgent`
+    is `True` while a second agent reports as the node and is refused; it has no decision.
     """
 
     type: str
@@ -214,7 +215,7 @@ class NodeCondition:
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """A node: its facts, its liveness, its last report and its offer. Unreported parts are None; an unreported
-    condition is absent, and a node without conditions takes new pods.
+    condition is absent, and a node without `SchedulingClosed` takes new pods.
     """
 
     name: str

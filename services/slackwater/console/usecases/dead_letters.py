@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -12,9 +12,9 @@ from slackwater.console.domain.dead_letter_views import LetterView, ReplayAnswer
 from slackwater.console.ports import ReadModel, ReadQueries
 from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Conflict, NotFound
+from slackwater.model.reading_budget import EVENT, BeyondBudget, check_bytes
 
 TEXT_CHARACTERS = 16_000
-MOST_LEVELS = 100
 
 
 async def letters_page(
@@ -106,28 +106,20 @@ def view_of(letter: DeadLetterRow, replays: Sequence[ReplayView]) -> LetterView:
 
 def _sayable(payload: Any) -> Any:
     """The payload, checked to be valid in an answer. Raises ValueError for what Python parses as JSON and an answer may
-    not hold: NaN, a lone surrogate, and deeper nesting than serializers follow.
+    not hold: NaN, and a lone surrogate.
     """
     json.dumps(payload, allow_nan=False, ensure_ascii=False).encode()
-    level, depth = [payload], 0
-    while level := [part for each in level if isinstance(each, dict | list) for part in _parts(each)]:
-        depth += 1
-        if depth > MOST_LEVELS:
-            raise ValueError(f"more than {MOST_LEVELS} levels")
     return payload
-
-
-def _parts(whole: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return whole.values() if isinstance(whole, dict) else whole
 
 
 def readable(body: bytes) -> tuple[Any, str]:
     """The body as JSON (None if it is not) and as text that is safe to display."""
     text = body.decode(errors="replace")
     try:
+        check_bytes(body, EVENT)
         payload = _sayable(json.loads(body))
         text = json.dumps(payload, indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
+    except (ValueError, BeyondBudget):
         payload = None
     cut = text[:TEXT_CHARACTERS]
     return payload, cut + (f"\n… {len(text) - len(cut)} more characters" if len(text) > len(cut) else "")

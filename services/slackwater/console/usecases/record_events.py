@@ -60,6 +60,8 @@ class RecordEvents:
 
     async def liveness_changed(self, events: Sequence[Event[NodeLivenessChanged]]) -> None:
         await self._writes.save_liveness([(e.data.node, str(e.data.liveness), e.data.changed_at) for e in events])
+        duplicates = [(e.data.node, translate.duplicate_condition(e.data)) for e in events]
+        await self._writes.save_conditions([(node, one) for node, one in duplicates if one is not None])
 
     async def node_deleted(self, events: Sequence[Event[NodeDeleted]]) -> None:
         await self._writes.delete_nodes([(e.data.node, e.data.deleted_at) for e in events])

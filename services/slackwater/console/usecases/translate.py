@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from dataclasses import asdict
 
-from slackwater.console.domain.conditions import FALSE, SCHEDULING_CLOSED, TRUE, scheduling_message
+from slackwater.console.domain.conditions import DUPLICATE_AGENT, FALSE, SCHEDULING_CLOSED, TRUE, scheduling_message
 from slackwater.console.domain.event_log import ListedEvent
 from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
 from slackwater.console.domain.resources import ResourceView
@@ -35,6 +35,7 @@ from slackwater.events.health_reported import HealthReported, ServiceHealth
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.measures import PodUsage, Usage
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resource_changed import ResourceChanged
@@ -179,6 +180,23 @@ def scheduling_condition(data: NodeSchedulingChanged) -> NodeCondition:
         valid_until=data.valid_until,
         decision_id=data.decision_id,
         rules=data.rules,
+    )
+
+
+def duplicate_condition(data: NodeLivenessChanged) -> NodeCondition | None:
+    """Returns the condition of a node with a second agent; None where the event says nothing of one."""
+    if data.duplicate is None:
+        return None
+    return NodeCondition(
+        type=DUPLICATE_AGENT,
+        status=TRUE,
+        reason="duplicate_agent",
+        message=f"two agents have the node name {data.node}: stop one, or give it a name of its own with --node",
+        since=data.duplicate.since,
+        told_at=data.changed_at,
+        valid_until=data.duplicate.until,
+        decision_id="",
+        rules=(),
     )
 
 

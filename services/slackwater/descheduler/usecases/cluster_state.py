@@ -50,7 +50,7 @@ class ClusterState:
         self._fold = ClusterFold()
         self._unread = set(WATCHED)
         self._newest: dict[str, dict[type[Payload], Event[Any]]] = {}
-        self._workloads: dict[str, str] = {}
+        self._workloads: dict[tuple[str, str], str] = {}
         self.triggers = PendingTriggers()
 
     @property
@@ -73,9 +73,9 @@ class ClusterState:
         reserves = profile is None or profile.mode is MigrationMode.RESERVATION_FIRST
         return placement_of(self.view(), scope, pending, self._shares if reserves else {})
 
-    def workload(self, pod_uid: str) -> str:
-        """Returns the workload of a pod that runs or ran; empty where it was never reported."""
-        return self._workloads.get(pod_uid, "")
+    def workload(self, node: str, pod_uid: str) -> str:
+        """Returns the workload of a pod that runs or ran on a node; empty where it was never reported there."""
+        return self._workloads.get((node, pod_uid), "")
 
     def is_read(self, node: str, scope: ProfileScope) -> bool:
         """Whether a node is one of a profile's."""
@@ -106,8 +106,8 @@ class ClusterState:
 
     def _remember(self, report: UsageReported) -> None:
         for use in report.pods:
-            if use.pod.uid not in self._workloads:
-                self._workloads[use.pod.uid] = use.pod.workload
+            if (report.node, use.pod.uid) not in self._workloads:
+                self._workloads[report.node, use.pod.uid] = use.pod.workload
         while len(self._workloads) > MOST_WORKLOADS:
             del self._workloads[next(iter(self._workloads))]
 

@@ -20,7 +20,7 @@ class RecordEvictedMove:
 
     async def __call__(self, completed: EvictionCompleted) -> None:
         """Record the move of the pod's workload; the same event again changes nothing. Raises Unavailable."""
-        workload = self._cluster.workload(completed.pod_uid)
+        workload = self._cluster.workload(completed.node, completed.pod_uid)
         if completed.outcome not in ENDED_POD or not workload:
             return
         move = WorkloadMove(completed.pod_uid, workload, completed.completed_at.timestamp())

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
+from slackwater.decisions.reasons import Mode
+from slackwater.model.bounds import MOST_DOCUMENT
+from slackwater.model.errors import InvalidInput
 from slackwater.resources.hooks import Hooks, InForce
 from slackwater.resources.in_force import ResourcesInForce
 from slackwater.resources.kind import Kind
@@ -21,18 +25,50 @@ from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.grants import Autonomy
 from slackwater.waterline.policies.podqos import PodQos
 from slackwater.waterline.policies.rules import NodeQosRules
-from slackwater.waterline.rulebook import Documents
+from slackwater.waterline.registry.plugins import all_metrics
+from slackwater.waterline.rulebook import Documents, rulebook_of
+from slackwater.waterline.rules_codec import encode_rules
 
 KINDS: Final = (NODE_QOS, POD_QOS, AVOIDANCE_ACTION, AUTONOMY)
 Stores = Mapping[Kind, ResourceStore]
 R = TypeVar("R", bound=Resource)
 
 
-class NodeQosHooks(Hooks[Resource, Resource]):
-    """`default` is what the settings say until a document is stored, and while none of its generations can be read."""
+MOST_RULES_BYTES: Final = MOST_DOCUMENT // 2
+"""Of the rules in a node's intent, as they stand in the message: the broker takes 1 MiB, and limits and evictions of
+some 1,900 pods, the most that a report has, need the other half.
+"""
+InForceOf = Callable[[], Mapping[Kind, InForce[Resource, Resource]]]
 
-    def __init__(self, first: NodeQos) -> None:
+
+class RulesHooks(Hooks[Resource, Resource]):
+    """Refuses what all documents together would make too large for a node's intent."""
+
+    def __init__(self, kind: Kind, first: NodeQos, others: InForceOf) -> None:
+        self._kind = kind
         self._first = first
+        self._others = others
+
+    def validate_together(
+        self,
+        changed: Collection[str],
+        now: InForce[Resource, Resource],
+        would: InForce[Resource, Resource],
+        prepared: Any,
+    ) -> None:
+        cluster, documents = _resolved({**self._others(), self._kind: would}, self._first)
+        rules = rulebook_of(cluster, documents, all_metrics())
+        size = len(json.dumps(encode_rules(rules.policies, rules.options(Mode.EVICT))))
+        if size > MOST_RULES_BYTES:
+            text = (
+                f"spec: with {self._kind.noun} {', '.join(sorted(changed)[:3])} the rules of all documents are {size}"
+                f" bytes in the intent of each node; {MOST_RULES_BYTES} are allowed: use fewer expressions or rules"
+            )
+            raise InvalidInput(text, code="rules_too_large", field="spec")
+
+
+class NodeQosHooks(RulesHooks):
+    """`default` is what the settings say until a document is stored, and while none of its generations can be read."""
 
     def first(self) -> Resource:
         return self._first
@@ -53,7 +89,10 @@ class DocumentsInForce:
     def __init__(self, stores: Stores, first: NodeQos) -> None:
         """`first` is the NodeQOS of the cluster that is stored if there is none."""
         self._first = first
-        self._in_force = {kind: ResourcesInForce(kind, store, hooks_of(kind, first)) for kind, store in stores.items()}
+        self.hooks: Mapping[Kind, Hooks[Resource, Resource]] = {
+            kind: (NodeQosHooks if kind is NODE_QOS else RulesHooks)(kind, first, self._now) for kind in stores
+        }
+        self._in_force = {kind: ResourcesInForce(kind, store, self.hooks[kind]) for kind, store in stores.items()}
         self.cluster = first
         """The NodeQOS of the cluster, in its stored generation."""
         self.documents = Documents()
@@ -88,25 +127,26 @@ class DocumentsInForce:
         """Read all documents. Raises Unavailable; then `documents` stays as it was."""
         for in_force in self._in_force.values():
             await in_force.catch_up()
-        nodes = self._in_force[NODE_QOS].now
-        cluster = cast("NodeQos", nodes.values.get(CLUSTER, self._first))
-        generation = nodes.generations.get(CLUSTER, cluster.metadata.generation)
-        self.cluster = cluster.with_generation(generation)
-        revision = sum(in_force.now.revision for in_force in self._in_force.values())
-        self.documents = Documents(
-            self._values(NODE_QOS, NodeQosRules),
-            self._values(POD_QOS, PodQos),
-            self._values(AVOIDANCE_ACTION, AvoidanceAction),
-            self._values(AUTONOMY, Autonomy),
-            revision - nodes.generations.get(CLUSTER, 0),
-        )
+        self.cluster, self.documents = _resolved(self._now(), self._first)
 
-    def _values(self, kind: Kind, model: type[R]) -> tuple[R, ...]:
-        """By name."""
-        values = self._in_force[kind].now.values
-        return tuple(value for _, value in sorted(values.items()) if isinstance(value, model))
+    def _now(self) -> Mapping[Kind, InForce[Resource, Resource]]:
+        return {kind: in_force.now for kind, in_force in self._in_force.items()}
 
 
-def hooks_of(kind: Kind, first: NodeQos) -> Hooks[Resource, Resource]:
-    """What a kind adds to the common behaviour."""
-    return NodeQosHooks(first) if kind is NODE_QOS else Hooks()
+def _resolved(in_force: Mapping[Kind, InForce[Resource, Resource]], first: NodeQos) -> tuple[NodeQos, Documents]:
+    """The NodeQOS of the cluster, in its stored generation, and the documents beside it, by name."""
+
+    def values(kind: Kind, model: type[R]) -> tuple[R, ...]:
+        return tuple(value for _, value in sorted(in_force[kind].values.items()) if isinstance(value, model))
+
+    nodes = in_force[NODE_QOS]
+    cluster = cast("NodeQos", nodes.values.get(CLUSTER, first))
+    revision = sum(each.revision for each in in_force.values())
+    documents = Documents(
+        values(NODE_QOS, NodeQosRules),
+        values(POD_QOS, PodQos),
+        values(AVOIDANCE_ACTION, AvoidanceAction),
+        values(AUTONOMY, Autonomy),
+        revision - nodes.generations.get(CLUSTER, 0),
+    )
+    return cluster.with_generation(nodes.generations.get(CLUSTER, cluster.metadata.generation)), documents

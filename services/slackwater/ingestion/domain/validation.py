@@ -42,6 +42,7 @@ class Refusal(StrEnum):
     CLOCK_SKEW = "clock_skew"
     WRONG_NODE = "wrong_node"
     REPLAYED_SEQUENCE = "replayed_sequence"
+    DUPLICATE_AGENT = "duplicate_agent"
     UNSTORABLE = "unstorable"
 
 

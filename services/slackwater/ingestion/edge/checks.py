@@ -19,5 +19,5 @@ async def dependencies(replica: Replica) -> Sequence[Check]:
     except Unavailable as error:
         return (Check("database", ok=False, detail=error.message), bus)
     is_late = backlog.oldest_age_seconds > BACKLOG_LIMIT_SECONDS
-    detail = f"{backlog.depth} events, oldest {backlog.oldest_age_seconds:.1f} s"
+    detail = f"{backlog.depth} events, oldest {backlog.oldest_age_seconds:.1f} s, {backlog.refused} set aside"
     return (Check("database", ok=True), bus, Check("outbox", ok=not is_late, detail=detail))

@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 
 from slackwater.bus.port import Done, Received, Reject, Settlement
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.node_liveness_changed import DuplicateAgent, NodeLivenessChanged
 from slackwater.events.usage_reported import LEAVE_TRIGGER, UsageReported
 from slackwater.ingestion.domain.columns import HistoryColumns
+from slackwater.ingestion.domain.duplicates import VALID_FOR, DuplicateAgents
 from slackwater.ingestion.domain.fast_validation import Descriptions, valid_reports
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Report
 from slackwater.ingestion.domain.validation import Accepted, Refusal, RefusedReport, ReportLimits, bounds_of, judge
@@ -70,6 +71,7 @@ class AcceptReports:
         self._reported = reported
         self._took = took
         self._descriptions = Descriptions()
+        self._duplicates = DuplicateAgents()
 
     async def __call__(self, batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
         """Returns one verdict per message; messages of quarantined nodes are Done, as if the node were silent.
@@ -109,6 +111,7 @@ class AcceptReports:
                 await ledger.append(history.only(rows))
             await ledger.save([node for name, node in nodes.items() if node != before[name]])
             await self._announce(unit, ledger, before, nodes, batch, now)
+            await self._announce_duplicates(unit, nodes, batch, verdicts, now)
             refusals = _refusals(batch, verdicts)
             if refusals:
                 await ledger.count_refusals(refusals, now)
@@ -159,8 +162,10 @@ class AcceptReports:
         known = nodes.get(received.subject_key, KnownNode(received.subject_key))
         verdict = judge(arrival, known, self._limits, sound=is_sound)
         if isinstance(verdict, RefusedReport):
-            if verdict.reason is Refusal.REPLAYED_SEQUENCE and received.deliveries > 1:
-                return _Verdict(Done())  # committed, but the acknowledgement was lost
+            if verdict.reason is Refusal.REPLAYED_SEQUENCE:
+                if received.deliveries > 1:
+                    return _Verdict(Done())  # committed, but the acknowledgement was lost
+                verdict = self._of_duplicate(known, report, now) or verdict
             return _Verdict(Reject(verdict.reason, verdict.detail), refusal=verdict.reason)
         nodes[known.name] = replace(
             _hole_noted(known, report, verdict, now),
@@ -172,6 +177,34 @@ class AcceptReports:
             gaps=known.gaps + verdict.gap_delta,
         )
         return _Verdict(Done(), HistoryRow(report, now, verdict.gap_delta, is_late(known, report)))
+
+    def _of_duplicate(self, known: KnownNode, report: Report, now: datetime) -> RefusedReport | None:
+        """Returns the refusal of a report by a second agent; None if no second one is known to be at work."""
+        running = known.track.boot_epoch
+        if report.boot_epoch == running or not self._duplicates.refused(known.name, now, known.last_report_at):
+            return None
+        detail = (
+            f"boot_epoch: {report.boot_epoch} reports beside {running}: two agents have the node name {known.name}; "
+            "stop one of them, or give it a name of its own with --node"
+        )
+        return RefusedReport(Refusal.DUPLICATE_AGENT, detail)
+
+    async def _announce_duplicates(
+        self,
+        unit: UnitOfWork,
+        nodes: dict[str, KnownNode],
+        batch: Sequence[Received[UsageReported]],
+        verdicts: Sequence[_Verdict],
+        now: datetime,
+    ) -> None:
+        """Publishes which nodes have a second agent, each once in a while."""
+        for received, verdict in zip(batch, verdicts, strict=True):
+            if verdict.refusal is not Refusal.DUPLICATE_AGENT:
+                continue
+            since = self._duplicates.to_announce(received.subject_key, now)
+            if since is not None:
+                node, duplicate = nodes[received.subject_key], DuplicateAgent(since=since, until=now + VALID_FOR)
+                await unit.publish(liveness_changed(node, node.liveness, now, received.event, duplicate))
 
     async def _announce(
         self,
@@ -223,9 +256,13 @@ def _hole_noted(known: KnownNode, report: Report, verdict: Accepted, now: dateti
 
 
 def liveness_changed(
-    node: KnownNode, was: Liveness | None, now: datetime, cause: Event[UsageReported] | None = None
+    node: KnownNode,
+    was: Liveness | None,
+    now: datetime,
+    cause: Event[UsageReported] | None = None,
+    duplicate: DuplicateAgent | None = None,
 ) -> Event[NodeLivenessChanged]:
-    """Builds the event for a node whose liveness has just become `node.liveness`."""
+    """Builds the event for a node whose liveness has just become `node.liveness`, or that has a second agent."""
     assert node.liveness is not None  # noqa: S101 - called only after a change
     assert node.last_report_at is not None  # noqa: S101 - without a report there is no liveness
     change = NodeLivenessChanged(
@@ -234,6 +271,7 @@ def liveness_changed(
         previous=was,
         last_report_at=node.last_report_at,
         changed_at=now,
+        duplicate=duplicate,
     )
     return event_of(change, source=SOURCE, time=now, causedby=cause)
 

@@ -15,6 +15,7 @@ import msgspec
 
 from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.model.errors import InvalidInput
+from slackwater.model.reading_budget import BODY, check_bytes
 from slackwater.model.time import Clock
 from slackwater.profiles.webhook import PATH
 from slackwater.runtime.body_limit import BodyLimit
@@ -92,7 +93,9 @@ def review_app(review: Review) -> ASGIApp:
             response = PlainTextResponse("only POST\n", 405)
         else:
             try:
-                answered = await review(msgspec.json.decode(await request.body()))
+                body = await request.body()
+                check_bytes(body, BODY)
+                answered = await review(msgspec.json.decode(body))
                 response = Response(msgspec.json.encode(answered), media_type="application/json")
             except (msgspec.DecodeError, RecursionError):
                 response = PlainTextResponse("the body is no JSON\n", 400)

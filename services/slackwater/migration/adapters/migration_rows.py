@@ -189,17 +189,17 @@ class KeyedMigrationStore:
             known = await rows.read([each.key for each in asks])
             await rows.write([each for each in asks if each.key not in known])
 
-    async def answers(self, ids: Collection[str]) -> Sequence[EvictionSaid | LeaveSaid]:
+    async def answers(self, keys: Collection[str]) -> Sequence[EvictionSaid | LeaveSaid]:
         async with self._database.unit_of_work() as unit:
-            found = await unit.keyed(ANSWER_ROWS, self._quarantine).read(ids)
+            found = await unit.keyed(ANSWER_ROWS, self._quarantine).read(keys)
         return [kept.said for kept in found.values()]
 
     async def answer(self, said: EvictionSaid | LeaveSaid) -> None:
         at_s = said.completed_s if isinstance(said, EvictionSaid) else said.until_s
         async with self._database.unit_of_work() as unit:
             rows = unit.keyed(ANSWER_ROWS, self._quarantine)
-            if not await rows.read([said.id]):
-                await rows.write([KeptAnswer(said.id, at_s, said)])
+            if not await rows.read([said.key]):
+                await rows.write([KeptAnswer(said.key, at_s, said)])
 
     async def drop_answers(self, before_s: float) -> int:
         dropped, after = 0, ""

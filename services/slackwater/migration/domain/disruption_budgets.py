@@ -71,7 +71,7 @@ def taken_pods(
     now_s: float,
 ) -> tuple[TakenPod, ...]:
     """Returns the pods that moves have ended not long ago, with those that ended in this round. `said`: answers of
-    agents by the id of the eviction. Of the clocks of the agent and of this service the later one counts, so that one
+    agents by their key. Of the clocks of the agent and of this service the later one counts, so that one
     that is behind makes no pod look counted."""
     kept = [pod for pod in taken if -AHEAD_S < now_s - pod.gone_s < UNCOUNTED_S]
     known = {pod.uid for pod in kept}
@@ -80,7 +80,7 @@ def taken_pods(
         if earlier is stored or stored.job.pod in known or stored.pod.failed or _gone_s(stored) is None:
             continue
         if earlier is None or earlier.job.id != stored.job.id or _gone_s(earlier) is None:
-            answer = said.get(stored.eviction_id)
+            answer = said.get(stored.eviction_key)
             gone_s = max(_gone_s(stored) or now_s, 0.0 if answer is None else answer.completed_s)
             kept.append(TakenPod(stored.job.pod, stored.pod.namespace, stored.pod.labels, gone_s))
     return tuple(kept)

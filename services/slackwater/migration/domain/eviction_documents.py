@@ -39,7 +39,7 @@ def wanted_evictions(jobs: Mapping[str, StoredJob], seen: SeenCluster) -> dict[s
     """Returns by node the jobs whose evictions are wanted and not answered yet."""
     found: dict[str, list[StoredJob]] = {}
     for _, stored in sorted(jobs.items()):
-        if desired_state(stored.job).eviction and stored.eviction_id not in seen.evictions:
+        if desired_state(stored.job).eviction and stored.eviction_key not in seen.evictions:
             found.setdefault(stored.job.node, []).append(stored)
     return found
 
@@ -100,7 +100,7 @@ def with_withdrawals(
 def asked_again(stored: StoredJob, seen: SeenCluster, now_s: float) -> StoredJob:
     """Returns an evicting job with a new attempt, once its refusal is long enough ago. Its pod was not evicted so far,
     so a replacement starts from now on."""
-    said = seen.evictions.get(stored.eviction_id)
+    said = seen.evictions.get(stored.eviction_key)
     if stored.job.step is not MigrationStep.EVICTING or said is None:
         return stored
     if EvictionOutcome(said.outcome) not in _NOT_YET:

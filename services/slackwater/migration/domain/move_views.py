@@ -52,7 +52,7 @@ def view_of_move(
     """Returns what is seen of a move. `claimed`: as `claimed_pods` returns it; `gone`: as `gone_pods` does."""
     kept = reservations.get(reservation_name(stored))
     reservation = None if kept is None else kept.reservation
-    started = seen.starts.get(stored.start_id) if stored.job.starts_replacement else None
+    started = seen.starts.get(stored.start_key) if stored.job.starts_replacement else None
     uid = "" if stored.job.starts_replacement else replacement_of(stored, reservation, seen, claimed)
     return MoveView(
         pod=OldPod.GONE if _was_moved(stored, gone) else confirmed_pod(stored, seen, grace_s),
@@ -140,7 +140,7 @@ def eviction_answer(stored: StoredJob, seen: SeenCluster, grace_s: float) -> Evi
     A withdrawal is confirmed by an answer that the eviction did not happen; or by the agent's answer to the withdrawing
     document, and a report from so long after it that an eviction under way would have ended, which shows the pod.
     """
-    said = seen.evictions.get(stored.eviction_id)
+    said = seen.evictions.get(stored.eviction_key)
     withdrawing = stored.job.step is MigrationStep.WITHDRAWING
     if said is not None:
         outcome = EvictionOutcome(said.outcome)

@@ -79,7 +79,7 @@ class SeenCluster:
     """Nodes that answer."""
     pools: Mapping[str, str] = field(default_factory=dict)
     evictions: Mapping[str, EvictionSaid] = field(default_factory=dict)
-    """By id of the eviction."""
+    """By key of the answer."""
     leaves: Mapping[str, LeaveSaid] = field(default_factory=dict)
     """By id of the request."""
     budgets: BudgetsByNamespace = field(default_factory=dict)
@@ -87,7 +87,7 @@ class SeenCluster:
     observed: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     """By node: the generation of our document that its agent has carried out last, and when."""
     starts: Mapping[str, SeenStart] = field(default_factory=dict)
-    """By id of the start."""
+    """By key of the answer."""
     offers: Callable[[str, str], str] = offers_nothing
     """The digest of the file that a node has of a workload; empty: none that may be moved to it."""
 

@@ -117,6 +117,16 @@ class StoredJob:
         """Of the present start of the replacement: the agent begins each id once."""
         return f"{self.job.id}-start-{self.job.start_attempt}"
 
+    @property
+    def eviction_key(self) -> str:
+        """Of the answer that counts to the present attempt: that of the node that was asked."""
+        return answer_key(self.job.node, self.eviction_id)
+
+    @property
+    def start_key(self) -> str:
+        """Of the answer that counts to the present start."""
+        return answer_key(self.job.start_node, self.start_id)
+
 
 @record(frozen=True, slots=True)
 class StoredReservation:
@@ -170,10 +180,17 @@ class ArbitrationState:
     taken: tuple[TakenPod, ...] = ()
 
 
+def answer_key(node: str, identity: str) -> str:
+    """Returns the key of what the agent of a node answers to an eviction or a start. Ids can be guessed, and an agent
+    answers in the name of its own node only: what another one says has another key."""
+    return f"{node}/{identity}"
+
+
 @record(frozen=True, slots=True)
 class EvictionSaid:
-    """What an agent answered to an eviction."""
+    """What the agent of a node answered to an eviction."""
 
+    node: str
     id: str
     outcome: str
     detail: str
@@ -181,6 +198,10 @@ class EvictionSaid:
     """By the clock of the node."""
     received_s: float | None = None
     """By the clock of the server; None: a version before did not keep it."""
+
+    @property
+    def key(self) -> str:
+        return answer_key(self.node, self.id)
 
 
 @record(frozen=True, slots=True)
@@ -192,6 +213,10 @@ class LeaveSaid:
     because: str
     again_s: float | None
     until_s: float
+
+    @property
+    def key(self) -> str:
+        return self.id
 
 
 @record(frozen=True, slots=True)

@@ -26,15 +26,16 @@ def consumers(
     store: MigrationStore, propose: ProposeMoves, clock: Clock, ended: Callable[[str], None]
 ) -> Sequence[Consumer[Any]]:
     """Answers are kept by whichever replica reads them; the next round of the owner reads them there. `ended` is
-    called with the id of an eviction that is answered."""
+    called with the key of an answer to an eviction."""
 
     async def on_completed(received: Received[EvictionCompleted]) -> None:
         seen = received.event.data
         if seen.writer == MIGRATION.name:
             completed_s = seen.completed_at.timestamp()
             received_s = clock.now().timestamp()
-            await store.answer(EvictionSaid(seen.id, seen.outcome.value, seen.detail, completed_s, received_s))
-            ended(seen.id)
+            said = EvictionSaid(seen.node, seen.id, seen.outcome.value, seen.detail, completed_s, received_s)
+            await store.answer(said)
+            ended(said.key)
 
     async def on_answered(received: Received[ReclaimAnswered]) -> None:
         said = received.event.data

@@ -23,6 +23,7 @@ from slackwater.intents.controls import MIGRATION
 from slackwater.migration.domain.migration_round import RoundWorld
 from slackwater.migration.domain.node_rooms import placed_pod, rooms_of
 from slackwater.migration.domain.sightings import SeenCluster, SeenStart, seen_of
+from slackwater.migration.domain.stored_jobs import answer_key
 from slackwater.migration.usecases.budgets_read import BudgetsRead
 from slackwater.migration.usecases.reserved_rooms import taken_off
 from slackwater.model.time import Clock
@@ -106,7 +107,7 @@ class ClusterSight:
     ) -> RoundWorld:
         """Returns what is seen now of these pods and workloads."""
         view = self._fold.fold.view(self._clock.now())
-        starts = {id_: start for node in self._starts.values() for id_, start in node.items()}
+        starts = {answer_key(node, id_): start for node, said in self._starts.items() for id_, start in said.items()}
         seen = replace(
             seen_of(view, uids, names, workloads),
             observed=dict(self._observed),

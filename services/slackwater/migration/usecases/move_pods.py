@@ -79,10 +79,10 @@ class MovePods:
         self._reserved = ReservedNews()
         self._turn = asyncio.Lock()
 
-    def note_eviction(self, eviction: str) -> None:
+    def note_eviction(self, key: str) -> None:
         """An eviction is answered: what nothing else replaces is started without waiting for the next round."""
         live = [] if self._ledger is None else self._ledger.live()
-        if any(stored.job.starts_replacement and stored.eviction_id == eviction for stored in live):
+        if any(stored.job.starts_replacement and stored.eviction_key == key for stored in live):
             self._answered.set()
 
     def is_mine(self) -> bool:
@@ -138,14 +138,14 @@ class MovePods:
     async def _with_answers(self, seen: SeenCluster, ledger: MigrationLedger) -> SeenCluster:
         live = ledger.live()
         evicting = (MigrationStep.EVICTING, MigrationStep.WITHDRAWING, MigrationStep.REPLACING)
-        ids = {stored.eviction_id for stored in live if stored.job.step in evicting}
-        ids |= {stored.leave.request for stored in live if stored.job.step is MigrationStep.ADMITTED} - {""}
-        if not ids:
+        keys = {stored.eviction_key for stored in live if stored.job.step in evicting}
+        keys |= {stored.leave.request for stored in live if stored.job.step is MigrationStep.ADMITTED} - {""}
+        if not keys:
             return seen
-        answers = await self._store.answers(ids)
+        answers = await self._store.answers(keys)
         return replace(
             seen,
-            evictions={said.id: said for said in answers if isinstance(said, EvictionSaid)},
+            evictions={said.key: said for said in answers if isinstance(said, EvictionSaid)},
             leaves={said.id: said for said in answers if isinstance(said, LeaveSaid)},
         )
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from slackwater.fairshare.claims import ENDED, QuotaClaim
 from slackwater.model.errors import InvalidInput, SlackwaterError
+from slackwater.model.reading_budget import EVENT, check_value
 from slackwater.model.tiers import Tier
 from slackwater.quota.edge.claim_models import WantedClaim, reason_and_message
 from slackwater.quota.usecases.manage_claims import ManageClaims
@@ -122,6 +123,7 @@ def _wanted(request: messages.AdmitRequest) -> WantedClaim:
         "workload": request.workload,
         **({"grace_seconds": request.grace_seconds} if request.HasField("grace_seconds") else {}),
     }
+    check_value(fields, EVENT, "claim")
     try:
         return WantedClaim.model_validate(fields)
     except ValidationError as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from slackwater.runtime.yaml_files import yaml_value
 from slackwater.simulation.adapters.trace_history import USUAL_MODEL
 from slackwater.simulation.usecases.assess import Assessment
 from slackwater.traces.options import TraceResource
@@ -52,5 +53,5 @@ def _model(label: str) -> dict[str, Any]:
     """Returns name and settings of a label `name:setting=value:…`."""
     name, *given = label.split(":")
     pairs = (setting.partition("=") for setting in given)
-    settings = {key: yaml.safe_load(value) for key, _, value in pairs}
+    settings = {key: yaml_value(value.encode(), label) for key, _, value in pairs}
     return {"name": name, "settings": settings} if settings else {"name": name}

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from slackwater.model.errors import Misconfigured
+from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.runtime.yaml_files import yaml_value
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HOST, PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
@@ -74,10 +75,8 @@ def access_of(
 
 
 def _of_kubeconfig(path: Path) -> ApiAccess:
-    import yaml  # only outside of a pod: no agent in a cluster pays for it
-
     try:
-        document = yaml.safe_load(path.read_text())
+        document = yaml_value(path.read_bytes(), str(path))
         context = _named(document, "contexts", document["current-context"])["context"]
         cluster = _named(document, "clusters", context["cluster"])["cluster"]
         user = _named(document, "users", context["user"])["user"]
@@ -94,7 +93,7 @@ def _of_kubeconfig(path: Path) -> ApiAccess:
             _file(user, "client-certificate", path.parent),
             _file(user, "client-key", path.parent),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, yaml.YAMLError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, InvalidInput) as error:
         raise Misconfigured(
             f"{path} is no kubeconfig that an agent can use ({type(error).__name__}: {error}); it needs a current "
             "context, a server, and a token, tokenFile, or client-certificate and client-key"

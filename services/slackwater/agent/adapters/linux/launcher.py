@@ -13,9 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slackwater.agent.adapters.linux.environment import supervisor_environment, workload_environment
 from slackwater.agent.adapters.linux.workload_files import WorkloadFiles
 from slackwater.agent.domain.workload_template import ReadyCheck, WorkloadTemplate
 from slackwater.model.errors import Unavailable
+from slackwater.runtime.owned_files import PRIVATE_FOLDER, open_owned
 
 _CHECK_SECONDS = 1.0
 _KEPT_LOGS = 64
@@ -41,19 +43,20 @@ class ProcessLauncher:
     def launch(self, template: WorkloadTemplate, uid: str, labels: Mapping[str, str], within_seconds: float) -> None:
         command = [sys.executable, "-m", "slackwater.agent.launch", str(self.files.path_of(template.name))]
         command += ["--uid", uid, "--digest", template.digest, "--state-dir", str(self.state_dir)]
-        command += ["--begins-by", str(time.monotonic() + within_seconds)]
+        command += ["--instance", self.instance, "--begins-by", str(time.monotonic() + within_seconds)]
         for key, value in labels.items():
             command += ["--label", f"{key}={value}"]
         try:
             self._drop_old_logs()
-            with (self._logs / f"{uid}.log").open("ab") as log:
+            log = os.fdopen(open_owned(self._logs / f"{uid}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab")
+            with log:
                 child = subprocess.Popen(
                     command,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    env={**os.environ, "SLACKWATER_AGENT_INSTANCE": self.instance},
+                    env=supervisor_environment(),
                 )
         except OSError as error:
             raise Unavailable(f"{template.name}: no process can be started: {error}", code="not_launched") from error
@@ -64,7 +67,7 @@ class ProcessLauncher:
         self._codes[uid] = child.wait()
 
     def _drop_old_logs(self) -> None:
-        self._logs.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         logs = sorted(self._logs.glob("*.log"), key=lambda path: path.name)  # uids are in the order of time
         for path in logs[: -_KEPT_LOGS + 1]:
             with suppress(OSError):
@@ -100,7 +103,7 @@ async def _succeeds(check: ReadyCheck, template: WorkloadTemplate) -> bool:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, **template.environment},
+            env=workload_environment(template.environment),
             cwd=template.directory or None,
         )
     except (OSError, ValueError):  # the last one of a NUL in a word

@@ -20,6 +20,7 @@ from slackwater.agent.domain.controls.catalog import CONTROLLERS
 from slackwater.agent.domain.weights import weight_of_shares
 from slackwater.model.errors import Misconfigured
 from slackwater.model.tiers import Tier
+from slackwater.runtime.owned_files import write_atomically
 
 _ATTEMPTS = 5
 _CONTROLLERS_RECORD = "controllers.json"
@@ -122,12 +123,11 @@ class Layout:
         missing = [name for name in _controllers(mount) if name not in present]
         if not missing:
             return
-        self.agent_dir.mkdir(parents=True, exist_ok=True)
         record = self.agent_dir / _CONTROLLERS_RECORD
         added = _added(record)
         further = [name for name in missing if name not in added]
         if further:  # also where a newer version needs more than the one that made the record
-            record.write_text(json.dumps({"mount": str(mount), "added": [*added, *further]}))
+            write_atomically(record, json.dumps({"mount": str(mount), "added": [*added, *further]}))
         _enable(mount, tuple(missing))
 
     def _restore_at_mount(self) -> None:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from slackwater.model.errors import Conflict
+from slackwater.runtime.owned_files import open_owned, own_folder
 
 _NAME = "agent.lock"
 _ATTEMPTS = 5
@@ -21,9 +22,9 @@ class AgentLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
-        """Raises Conflict when another live agent has it."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        """Raises Conflict when another live agent has it, Misconfigured where another user may write to the folder."""
+        own_folder(self._path.parent)
+        descriptor = open_owned(self._path, os.O_RDWR | os.O_CREAT)
         for _ in range(_ATTEMPTS):  # `agent_runs` holds the lock for an instant when it looks
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

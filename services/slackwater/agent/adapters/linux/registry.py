@@ -22,6 +22,7 @@ from slackwater.agent.adapters.linux.processes import Process
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
+from slackwater.runtime.owned_files import PRIVATE_FOLDER, open_owned, write_atomically
 
 _OURS_TO_BLAME = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 _OOM_KILLS = "oom-kills"
@@ -98,7 +99,8 @@ class PodRegistry:
         """Append a line to `oom-kills` beside the pods: which pod ended with how many processes killed by the kernel.
         It outlives the pod's entry; a disk that refuses it changes nothing else."""
         line = {"uid": pod.uid, "name": pod.name, "tier": pod.tier.value, "processes": processes}
-        with suppress(OSError), (self.directory.parent / _OOM_KILLS).open("a", encoding="utf-8") as file:
+        path, flags = self.directory.parent / _OOM_KILLS, os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with suppress(OSError), os.fdopen(open_owned(path, flags), "a", encoding="utf-8") as file:
             if file.tell() < _MOST_OOM_KILLS_BYTES:
                 file.write(json.dumps({**line, "at": datetime.now(UTC).isoformat()}) + "\n")
 
@@ -117,10 +119,8 @@ class PodRegistry:
             return frozenset()
 
     def _put(self, entry: Entry, suffix: str) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        draft = self.directory / f"{entry.pod.uid}.{os.getpid()}.draft"
-        draft.write_text(json.dumps(to_json(entry)))
-        draft.rename(self.directory / f"{entry.pod.uid}{suffix}")
+        self.directory.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        write_atomically(self.directory / f"{entry.pod.uid}{suffix}", json.dumps(to_json(entry)))
 
     def entries(self) -> dict[str, Entry]:
         """All readable entries by uid, in uid order. A broken file is no pod; it is left for a person to look at."""

@@ -83,12 +83,12 @@ class Forwarder:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a command finds: variables beside those of this process, and a directory (empty: that of this process).
+    """What a command finds: its environment (None: that of this process) and its directory (empty: that of this one).
 
     `begins_by`: a command that could not begin by then, on the monotonic clock of the machine, does not begin.
     """
 
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = None
     directory: str = ""
     begins_by: float = math.inf
 
@@ -168,7 +168,7 @@ def run_child(
             list(arguments),
             preexec_fn=enter,  # noqa: PLW1509
             process_group=0,
-            env={**os.environ, **surroundings.environment} if surroundings.environment else None,
+            env=surroundings.environment,
             cwd=surroundings.directory or None,
         )
     except FileNotFoundError as error:

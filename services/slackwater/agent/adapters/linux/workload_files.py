@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
@@ -34,6 +34,7 @@ from slackwater.agent.domain.workload_template import (
 )
 from slackwater.model.errors import InvalidInput
 from slackwater.model.workload_labels import TEMPLATE_LABEL, digest_of
+from slackwater.runtime.yaml_files import yaml_value
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -88,18 +89,13 @@ class _Document(_Part):
 
 def read_template(path: Path) -> WorkloadTemplate:
     """The workload that a file describes. Raises InvalidInput that names the file, the field and what is allowed."""
-    import yaml  # most agents have no such files, and do not pay for it
-
     try:
         content = path.read_bytes()
     except OSError as error:
         raise InvalidInput(f"{path}: cannot be read: {error.strerror}", field=str(path)) from None
     if len(content) > MOST_BYTES:
         raise InvalidInput(f"{path}: has {len(content)} bytes; at most {MOST_BYTES} are allowed", field=str(path))
-    try:
-        document: Any = yaml.safe_load(content)
-    except yaml.YAMLError as error:
-        raise InvalidInput(f"{path}: is no YAML: {error}", field=str(path)) from None
+    document = yaml_value(content, str(path))
     try:
         read = _Document.model_validate(document)
     except ValidationError as error:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from slackwater.model.errors import InvalidInput, Misconfigured, SlackwaterError
 from slackwater.model.plugins import entry_points
+from slackwater.model.shown_values import shown
 from slackwater.peaks.plugin_sandbox import SandboxedModel
 from slackwater.peaks.port import KeptModel
 from slackwater.prediction.adapters.predictors.settings import PredictorSettings, Resource
@@ -78,7 +79,7 @@ def make_model(name: str, settings: Mapping[str, Any] | PredictorSettings, resou
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise InvalidInput(
-            f"model {name}: setting {where} is {first['input']!r}: {first['msg']}",
+            f"model {name}: setting {where} is {shown(first['input'])}: {first['msg']}",
             code="predictor_settings",
             field=where,
         ) from error

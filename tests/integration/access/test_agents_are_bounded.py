@@ -1,0 +1,51 @@
+"""What one agent opens at the broker is bounded, and another agent goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import nats
+import pytest
+from broker_scene import NODES, Broker, secured
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from slackwater.bus.admin.permissions import AGENT_CONNECTIONS, AGENT_SUBSCRIPTIONS, agent_user
+from slackwater.bus.connect.access import AGENT_API_PREFIX, inbox_of
+
+MINE, OTHER = NODES
+
+
+async def opened(broker: Broker, stack: AsyncExitStack, errors: list[str]) -> Client:
+    async def note(error: Exception) -> None:
+        errors.append(str(error))
+
+    options: dict[str, Any] = broker.access(agent_user(MINE), api_prefix=AGENT_API_PREFIX).options(broker.url)
+    client = await nats.connect(broker.url, error_cb=note, allow_reconnect=False, connect_timeout=10, **options)
+    stack.push_async_callback(client.close)
+    return client
+
+
+async def test_an_agent_has_a_few_connections_and_subscriptions(tmp_path: Path) -> None:
+    broker = await secured(tmp_path)
+    try:
+        async with AsyncExitStack() as stack:
+            errors: list[str] = []
+            clients = [await opened(broker, stack, errors) for _ in range(AGENT_CONNECTIONS)]
+            with pytest.raises(NatsError, match="maximum account active connections exceeded"):
+                await opened(broker, stack, errors)
+            inbox = inbox_of(agent_user(MINE))
+            for number in range(AGENT_SUBSCRIPTIONS + 20):
+                await clients[0].subscribe(f"{inbox}.{number}")
+            async with asyncio.timeout(60):
+                while not clients[0].is_closed:
+                    await asyncio.sleep(0.05)
+            assert "maximum subscriptions exceeded" in str(clients[0].last_error)
+            assert not any(client.is_closed for client in clients[1:])
+            async with broker.agent(OTHER) as other:
+                assert await other.connected()
+    finally:
+        await broker.server.stop()

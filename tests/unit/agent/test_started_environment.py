@@ -1,0 +1,85 @@
+"""What a workload that the agent starts finds in its environment: nothing of the agent's."""
+
+from __future__ import annotations
+
+import math
+import stat
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slackwater.agent import command
+from slackwater.agent.adapters.linux.environment import workload_environment
+from slackwater.agent.adapters.linux.launcher import ProcessLauncher
+from slackwater.agent.adapters.linux.supervise import Forwarder, Surroundings, run_child
+from slackwater.agent.adapters.linux.workload_files import WorkloadFiles, read_template
+from slackwater.agent.domain.workload_template import ReadyCheck, WorkloadTemplate
+
+DOCUMENT = """
+apiVersion: slackwater.io/v1alpha1
+kind: Workload
+metadata: {name: api}
+spec: {command: [env], tier: prod, environment: {PORT: "80", LANG: C}}
+"""
+SECRETS = {"SLACKWATER_NATS_PASSWORD": "hunter2", "SLACKWATER_AGENT_METRICS_TOKEN": "swordfish", "AWS_SECRET": "open"}
+
+
+@pytest.fixture
+def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WorkloadTemplate:
+    for name, value in (SECRETS | {"LANG": "C.UTF-8", "LC_TIME": "C", "TZ": "UTC"}).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "api.yaml").write_text(DOCUMENT)
+    return read_template(tmp_path / "api.yaml")
+
+
+def variables(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines())
+
+
+def test_a_workload_finds_a_short_list_and_what_it_declares(
+    template: WorkloadTemplate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def run(_layout: Any, _pod: Any, arguments: Sequence[str], *_: Any, surroundings: Surroundings) -> int:
+        return run_child(arguments, Forwarder(), (), surroundings=surroundings)
+
+    monkeypatch.setattr(command, "_layout", lambda *_: None)
+    monkeypatch.setattr(command, "run_managed", run)
+    assert command.run_template(template, tmp_path, "test", "uid", {}, math.inf) == 0
+    found = variables(capfd.readouterr().out)
+    assert (found["PORT"], found["LANG"], found["LC_TIME"], found["TZ"]) == ("80", "C", "C", "UTC")
+    assert not any(name.startswith(("SLACKWATER", "AWS", "PYTHON")) for name in found)
+
+
+def test_the_process_beside_a_workload_holds_no_secret_and_writes_a_closed_log(
+    template: WorkloadTemplate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nenv; echo end=$*\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    launcher = ProcessLauncher(WorkloadFiles(tmp_path), tmp_path / "state", "abcd")
+    launcher.launch(template, "uid", {}, 60.0)
+    log, deadline = tmp_path / "state/agent/logs/uid.log", time.monotonic() + 60
+    while "end=" not in log.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    found = variables(log.read_text())
+    assert not any(name.startswith(("SLACKWATER", "AWS")) for name in found)
+    assert "--instance abcd" in found["end"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (log, log.parent)] == [0o600, 0o700]
+
+
+async def test_a_check_of_readiness_finds_what_its_workload_finds(template: WorkloadTemplate, tmp_path: Path) -> None:
+    looks = ReadyCheck(command=("sh", "-c", 'test "$PORT" = 80 && test -z "$SLACKWATER_NATS_PASSWORD$AWS_SECRET"'))
+    launcher = ProcessLauncher(WorkloadFiles(tmp_path), tmp_path, "abcd")
+    assert await launcher.is_ready(replace(template, ready=looks))
+
+
+def test_an_environment_always_has_a_path() -> None:
+    assert workload_environment({"A": "1"}, {}).keys() == {"A", "PATH"}
+    assert workload_environment({"PATH": "/opt"}, {"PATH": "/bin"}) == {"PATH": "/opt"}
