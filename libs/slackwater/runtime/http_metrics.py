@@ -21,7 +21,7 @@ class HttpMetrics:
         )
         self.closed = meters.counter(
             "slackwater_http_closed_connections_total",
-            "HTTP connections closed because headers or a body were late (header, body), or for a new connection (room).",
+            "HTTP connections closed because headers or a body were late, or to make room for a new connection.",
             ["reason"],
             look="Growth of `room`: too many clients, or a flood.",
         )
