@@ -32,9 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if template.digest != options.digest:
             sys.stderr.write(f"{options.file}: was changed after the start was decided\n")
             return 1
-        return run_template(
-            template, options.state_dir, options.instance, options.uid, labels, options.begins_by
-        )
+        return run_template(template, options.state_dir, options.instance, options.uid, labels, options.begins_by)
     except (SlackwaterError, OSError) as error:
         sys.stderr.write(f"{options.file.stem}: {error}\n")
         return 1
