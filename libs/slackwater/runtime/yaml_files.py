@@ -140,7 +140,8 @@ def _loader() -> Any:
         sizes = _FileSize()
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            line, is_alias = int(self.peek_event().start_mark.line) + 1, self.check_event(yaml.AliasEvent)
+            event, is_alias = self.peek_event(), self.check_event(yaml.AliasEvent)  # type: ignore[no-untyped-call]
+            line = int(event.start_mark.line) + 1
             self.sizes.enter(line)
             node = super().compose_node(parent, index)
             self.sizes.leave(node, line, is_alias)
