@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +36,51 @@ class _Size(NamedTuple):
     values: int = 1
     characters: int = 0
     levels: int = 1
+
+
+_NOTHING = _Size(0)
+
+
+@dataclass(slots=True)
+class _FileSize:
+    """The size of one file while its nodes are composed."""
+
+    complete: _Size = _NOTHING
+    """Of the documents before the current one."""
+    composed: int = 0
+    """Nodes of the current document so far."""
+    level: int = 0
+
+    def enter(self, line: int) -> None:
+        """Counts a node before it is composed. Raises _RefusedError."""
+        self.level, self.composed = self.level + 1, self.composed + 1
+        self._bound(_Size(self.composed, 0, self.level), line)
+
+    def leave(self, node: Any, line: int, is_alias: bool) -> None:
+        """Gives a node its size once it is composed; an alias is the node that it names. Raises _RefusedError."""
+        if not is_alias:
+            node.size = _size_of(node)
+            self._bound(node.size, line)
+            if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
+                raise _RefusedError(f"line {line}: a number of {len(node.value)} characters; put it in quotes")
+        elif not hasattr(node, "size"):
+            raise _RefusedError(f"line {line}: contains itself; write the value out")
+        self.level -= 1
+        if self.level == 0:
+            self.complete, self.composed = _added(self.complete, node.size), 0
+
+    def _bound(self, size: _Size, line: int) -> None:
+        """Raises _RefusedError where a node of this size puts the file above a limit."""
+        file = _added(self.complete, size)
+        if size.levels > MOST_LEVELS:
+            problem = f"is nested too deeply: at most {MOST_LEVELS} levels"
+        elif file.values > MOST_VALUES:
+            problem = f"too many keys and values: at most {MOST_VALUES} in a file"
+        elif file.characters > MOST_BYTES:
+            problem = f"too large: at most {MOST_BYTES >> 20} MiB in a file"
+        else:
+            return
+        raise _RefusedError(f"line {line}: {problem}, with every alias written out")
 
 
 def yaml_documents(file: Path) -> list[tuple[str, Any]]:
@@ -91,41 +137,15 @@ def _loader() -> Any:
     import yaml
 
     class Strict(yaml.SafeLoader):
-        level = composed = 0
-        """Where the node that is composed stands, and how many of its document were composed before it."""
-        complete = _Size(0)
-        """Of the documents before it."""
+        sizes = _FileSize()
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            line = int(self.peek_event().start_mark.line) + 1
-            self.level, self.composed = self.level + 1, self.composed + 1
-            self.bound(_Size(self.composed, 0, self.level), line)
-            is_alias = self.check_event(yaml.AliasEvent)
+            event, is_alias = self.peek_event(), self.check_event(yaml.AliasEvent)  # type: ignore[no-untyped-call]
+            line = int(event.start_mark.line) + 1
+            self.sizes.enter(line)
             node = super().compose_node(parent, index)
-            if not is_alias:
-                node.size = _size_of(node)
-                self.bound(node.size, line)
-                if node.tag in _NUMBERS and len(node.value) > MOST_DIGITS:
-                    raise _RefusedError(f"line {line}: a number of {len(node.value)} characters; put it in quotes")
-            elif not hasattr(node, "size"):
-                raise _RefusedError(f"line {line}: contains itself; write the value out")
-            self.level -= 1
-            if self.level == 0:
-                self.complete, self.composed = _added(self.complete, node.size), 0
+            self.sizes.leave(node, line, is_alias)
             return node
-
-        def bound(self, size: _Size, line: int) -> None:
-            """Raises _RefusedError where a node of this size puts the file above a limit."""
-            file = _added(self.complete, size)
-            if size.levels > MOST_LEVELS:
-                problem = f"is nested too deeply: at most {MOST_LEVELS} levels"
-            elif file.values > MOST_VALUES:
-                problem = f"too many keys and values: at most {MOST_VALUES} in a file"
-            elif file.characters > MOST_BYTES:
-                problem = f"too large: at most {MOST_BYTES >> 20} MiB in a file"
-            else:
-                return
-            raise _RefusedError(f"line {line}: {problem}, with every alias written out")
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen = set()

@@ -19,7 +19,7 @@ from slackwater.console.domain.fleet import FRESH, SHOWS, FleetLevel, NodeQuery,
 from slackwater.console.domain.pod_story import PodIdentity
 from slackwater.console.domain.pools import PoolSums
 from slackwater.console.domain.resources import KEPT_GENERATIONS, ResourceView
-from slackwater.console.domain.views import DecisionFilter, EvictionView, NodeCondition, PodView, UsagePoint
+from slackwater.console.domain.views import DecisionFilter, EvictionView, PodView, UsagePoint
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.decisions.reasons import DecisionKind, Reason
@@ -43,35 +43,6 @@ async def tell(model: ReadModel, events: list[Event[Any]]) -> None:
     recorder = RecordEvents(model, CLOCK, usage_retention=MONTH, decision_retention=MONTH)
     await record_all(recorder, events)
     await model.save_evictions([ENDED, ENDED])
-
-
-async def test_the_newest_condition_stays(model: ReadModel) -> None:
-    old, new = (
-        NodeCondition("SchedulingClosed", status, "r", "m", END, at, None, "d1", ("p.r", "p.s"))
-        for status, at in (("True", START), ("False", END))
-    )
-    await model.save_conditions([("n1", old), ("n2", old), ("n1", new)])
-    await model.save_conditions([("n1", old), ("n2", new)])
-    await model.save_liveness([("n3", "fresh", END)])
-    assert [each.conditions for each in await model.nodes()] == [(new,), (new,), ()]
-    found = await model.node("n1")
-    assert found is not None
-    assert found.conditions == (new,)
-
-
-async def test_conditions_of_two_types_stand_beside_each_other(model: ReadModel) -> None:
-    """Each is as new as the last one of its type, in any order of arrival."""
-
-    def condition(kind: str, at: datetime, status: str = "True") -> NodeCondition:
-        return NodeCondition(kind, status, "r", "m", START, at, END, "", ())
-
-    closed, opened = condition("SchedulingClosed", START), condition("SchedulingClosed", END, "False")
-    second, later = condition("DuplicateAgent", START), condition("DuplicateAgent", END)
-    for told in (later, closed, second, opened, closed):
-        await model.save_conditions([("n1", told)])
-    found = await model.node("n1")
-    assert found is not None
-    assert set(found.conditions) == {later, opened}
 
 
 async def test_the_last_generations_of_each_document_stay(model: ReadModel) -> None:

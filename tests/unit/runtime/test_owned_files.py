@@ -1,8 +1,9 @@
-"""Folders and files of a state directory: whose they are, who may read them, and what a planted link does."""
+"""Folders and files of a state directory: their owner, their modes, and links in their place."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from slackwater.model.errors import Misconfigured
 from slackwater.runtime.owned_files import SHARED_FOLDER, own_folder, write_atomically
 from slackwater.runtime.state import StateDir
 
-NOBODY = 65534
+OTHER = pwd.getpwuid(65534)
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user: run as root")
 
 
@@ -55,8 +56,8 @@ def test_a_folder_that_others_may_write_to_is_refused_with_the_remedy(tmp_path: 
 def test_a_folder_of_another_user_is_refused_with_the_remedy(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir()
-    os.chown(folder, NOBODY, NOBODY)
-    said = f"{folder} belongs to user nobody, and this process runs as user root: .* chown -Rh 0 {folder}"
+    os.chown(folder, OTHER.pw_uid, OTHER.pw_gid)
+    said = f"{folder} belongs to user {OTHER.pw_name}, and this process runs as user root: .* chown -Rh 0 {folder}"
     for open_it in (StateDir(folder).agent_folder, StateDir(folder).hold().__enter__):
         with pytest.raises(Misconfigured, match=said):
             open_it()
@@ -72,8 +73,8 @@ def test_a_name_that_another_user_has_planted_is_refused(tmp_path: Path, place: 
     victim.mkdir()
     planted = tmp_path / "state" / place
     planted.symlink_to(victim)
-    os.chown(planted, NOBODY, NOBODY, follow_symlinks=False)
-    with pytest.raises(Misconfigured, match=f"{planted} belongs to user nobody"):
+    os.chown(planted, OTHER.pw_uid, OTHER.pw_gid, follow_symlinks=False)
+    with pytest.raises(Misconfigured, match=f"{planted} belongs to user {OTHER.pw_name}"):
         StateDir(tmp_path / "state").agent_folder()
     assert list(victim.iterdir()) == []
 
