@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,15 @@ from slackwater.agent.leftovers import remove_leftovers
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
-from slackwater.runtime.state import INSTANCE_ID, LOCK
+from slackwater.runtime.state import INSTANCE_ID, LOCK, StateDir
+
+
+def remove_of_another_user(state: StateDir) -> None:
+    """Remove, as root, the directory of an earlier run by another user, which would be refused: `sudo make run` after
+    `make run`. One that is in use stays."""
+    folder = state.path
+    if os.geteuid() == 0 and folder.is_dir() and folder.lstat().st_uid != 0 and state.holder() is None:
+        shutil.rmtree(folder)
 
 
 def remove_history(state_dir: Path, warn: Callable[[str], None]) -> None:

@@ -16,7 +16,7 @@ from fastapi import APIRouter
 
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.composition import PARTS, ServicePart
-from slackwater.cli.fresh_start import remove_history
+from slackwater.cli.fresh_start import remove_history, remove_of_another_user
 from slackwater.cli.service_host import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
 from slackwater.model.errors import Unavailable
@@ -124,6 +124,8 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
     Raises: Misconfigured when another instance runs there, or a service cannot be built.
     """
     async with AsyncExitStack() as stack:
+        if options.fresh:
+            remove_of_another_user(state)
         stack.enter_context(state.hold())
         if options.fresh:
             remove_history(state.path, steps.write_line)
