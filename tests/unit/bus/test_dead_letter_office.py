@@ -15,6 +15,8 @@ from slackwater.bus.consume.dead_letter_store import (
     LETTER_SECONDS,
     LETTERS_AT_ONCE,
     MOST_NODES,
+    WHOLE_AT_ONCE,
+    WHOLE_SECONDS,
     DeadLetterStore,
 )
 from slackwater.bus.consume.dead_letters import BODY_BYTES, DeadLetter
@@ -145,6 +147,20 @@ async def test_a_letter_that_is_too_large_is_stored_in_a_smaller_form(takes: int
     assert len(stored.body) == body
     assert (stored.headers["ce-id"], stored.headers["traceparent"], stored.headers["sw-reason"]) == ("i", "t", "r")
     assert stored.headers.get("sw-cut-from-bytes") == (None if body == 1_000_000 else "1000000")
+
+
+async def test_large_letters_of_an_agent_are_cut_and_displace_no_other() -> None:
+    scene = Scene()
+    for number in range(LETTERS_AT_ONCE):
+        assert await scene.office.bury(letter(number=number, body=b"b" * 1_000_000))
+    sizes = [len(stored.body) for stored in scene.dlq.stored]
+    assert sizes == [1_000_000] * WHOLE_AT_ONCE + [CUT_BYTES] * (LETTERS_AT_ONCE - WHOLE_AT_ONCE)
+    assert scene.dlq.stored[-1].headers["sw-cut-from-bytes"] == "1000000"
+    assert await scene.office.bury(letter("n2", body=b"b" * 100_000))
+    assert len(scene.dlq.stored[-1].body) == 100_000
+    await scene.clock.advance(WHOLE_SECONDS)
+    assert await scene.office.bury(letter(number=99, body=b"b" * 100_000))
+    assert len(scene.dlq.stored[-1].body) == 100_000
 
 
 async def test_a_letter_that_fits_in_no_form_is_lost_with_a_word_and_does_not_block(

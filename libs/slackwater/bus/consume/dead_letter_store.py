@@ -28,6 +28,10 @@ a few.
 """
 OTHER = "other"
 CUT_BYTES = 32_768
+WHOLE_AT_ONCE, WHOLE_SECONDS = 4, 600.0
+"""Per node: letters above CUT_BYTES that are stored whole, then one per WHOLE_SECONDS. The others are cut, so that the
+letters of one agent (the stream has 128 MiB) displace those of no other for an hour.
+"""
 
 AGENT_EVENTS = {event.TYPE: event for event in EVENTS if event.FROM_AGENT}
 
@@ -43,6 +47,7 @@ class DeadLetterStore:
         self._clock = clock
         self._metrics = metrics
         self._buckets = TokenBuckets[tuple[str, str]](LETTERS_AT_ONCE, LETTER_SECONDS)
+        self._whole = TokenBuckets[str](WHOLE_AT_ONCE, WHOLE_SECONDS)
         self._named: set[str] = set()
 
     async def bury(self, letter: DeadLetter) -> bool:
@@ -56,7 +61,9 @@ class DeadLetterStore:
             self._dropped(key)
             self._count(letter.node)
             return False
-        is_stored = await self._stored(letter, self._about_dropped(key))
+        is_small = len(letter.body) <= CUT_BYTES
+        is_whole = is_small or self._whole.acquire(letter.node, self._clock.monotonic())
+        is_stored = await self._stored(letter, self._about_dropped(key), BODY_BYTES if is_whole else CUT_BYTES)
         self._buckets.settle(key)
         self._count(letter.node)
         return is_stored
@@ -75,8 +82,10 @@ class DeadLetterStore:
         since = self._clock.now() - timedelta(seconds=self._clock.monotonic() - refused.since)
         return {"sw-also-dropped": f"{refused.count} since {since.isoformat(timespec='seconds')}"}
 
-    async def _stored(self, letter: DeadLetter, also: Mapping[str, str]) -> bool:
+    async def _stored(self, letter: DeadLetter, also: Mapping[str, str], largest: int = BODY_BYTES) -> bool:
         for most in (BODY_BYTES, CUT_BYTES, 0):
+            if most > largest:
+                continue
             try:
                 await self._store(letter, letter.message(most_body_bytes=most, also=also))
             except Unavailable:
