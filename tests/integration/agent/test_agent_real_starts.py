@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from pathlib import Path
 from urllib.request import urlopen
@@ -73,7 +74,17 @@ def starts_of(machine: Machine) -> list[ObservedStart]:
     return [one for event in machine.published(IntentObserved) for one in event.data.starts]
 
 
-async def test_a_workload_that_allows_it_is_moved_to_another_agent(machine: Machine, tmp_path: Path) -> None:
+def environments(state_dir: Path, uid: str) -> list[bytes]:
+    """Those of the process that the agent has started, and of the workload below it."""
+    pid = json.loads((state_dir / "agent" / "pods" / f"{uid}.json").read_text())["supervisor"]["pid"]
+    [child] = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [Path(f"/proc/{one}/environ").read_bytes() for one in (pid, child)]
+
+
+async def test_a_workload_that_allows_it_is_moved_to_another_agent(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLACKWATER_NATS_PASSWORD", "hunter2")
     port = free_port()
     file = described(tmp_path / "workloads", port)
     other = Machine(tmp_path / "other", machine.hierarchy, bus=machine.bus)
@@ -105,6 +116,7 @@ async def test_a_workload_that_allows_it_is_moved_to_another_agent(machine: Mach
         assert await answered(port)
         [new] = await other.pod(second)
         assert (new.uid, new.labels[START_LABEL]) == (ready[-1].pod_uid, "job-1")
+        assert [b"SLACKWATER" in one for one in environments(other.state_dir, new.uid)] == [False, False]
     try:
         assert await answered(port), "the pod outlives the agent that started it"
         async with other.agent(node=THERE, workloads_dir=file.parent) as again:
