@@ -78,6 +78,7 @@ QUIET_WITHOUT_FAULTS = {
     *("slackwater_ensurance_evictions_total", "slackwater_ensurance_evictions_repeated_total"),
     *("slackwater_ingestion_reports_refused_total", "slackwater_prediction_snapshots_total"),
     *("slackwater_service_restarts_total", "slackwater_state_quarantined_events_total"),
+    "slackwater_http_closed_connections_total",
     "slackwater_ensurance_reversals_total",  # by pool
     "slackwater_quota_decisions_total",  # by the kind of decision; no claim here
     *("slackwater_descheduler_cycles_total", "slackwater_descheduler_proposed_pods_total"),  # no profile
