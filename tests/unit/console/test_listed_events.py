@@ -119,7 +119,7 @@ async def test_the_page_names_the_fields_and_links_node_and_trace(client: httpx2
 
 async def test_a_type_has_its_declared_fields_as_columns(client: httpx2.AsyncClient) -> None:
     text = await words(client, f"/events?type={LIVENESS}&node=edge-10")
-    assert "Node Liveness Previous Last report at Changed at Source Why" in text
+    assert "Node Liveness Previous Last report at Changed at Duplicate Source Why" in text
     assert "edge-10 stale fresh" in text
     assert "state.quarantined edge-7" not in text
     part = (await client.get(f"/events?type={LIVENESS}&part=true")).text
