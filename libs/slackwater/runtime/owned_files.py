@@ -25,7 +25,8 @@ _OTHERS_WRITE = 0o022
 def own_folder(folder: Path, mode: int = PRIVATE_FOLDER) -> None:
     """Creates a folder with this mode, or checks one that is there and removes permissions beyond the mode.
 
-    Raises Misconfigured, with the remedy, where another user owns the folder or a name in it, or may write to it.
+    Raises Misconfigured, with the remedy, where another user owns the folder or a name in it, or all may write to it.
+    Its group may have written to it: with umask 002 every new folder is so.
     Raises OSError where it cannot be made.
     """
     folder.mkdir(mode=mode, parents=True, exist_ok=True)
@@ -34,13 +35,17 @@ def own_folder(folder: Path, mode: int = PRIVATE_FOLDER) -> None:
     try:
         status = os.fstat(descriptor)
         _require_owned(folder, status)
+        is_own = status.st_uid == os.geteuid()
+        if is_own and status.st_mode & stat.S_IWGRP:
+            os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~stat.S_IWGRP)
+            status = os.fstat(descriptor)
         if status.st_mode & _OTHERS_WRITE:
             raise Misconfigured(f"{folder}: other users may write to it; chmod -R go-w {folder}")
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 with suppress(FileNotFoundError):  # removed since
                     _require_owned(folder / entry.name, entry.stat(follow_symlinks=False))
-        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & ~mode:
+        if is_own and stat.S_IMODE(status.st_mode) & ~mode:
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & mode)
     finally:
         os.close(descriptor)

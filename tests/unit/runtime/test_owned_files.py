@@ -41,7 +41,15 @@ def test_a_folder_that_an_older_version_left_readable_is_closed(tmp_path: Path) 
     assert mode_of(tmp_path / "narrow") == 0o700
 
 
-@pytest.mark.parametrize("mode", [0o775, 0o757, 0o1777])
+def test_a_folder_of_umask_002_is_closed_to_its_group(tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    folder.chmod(0o775)
+    own_folder(folder, SHARED_FOLDER)
+    assert folder.stat().st_mode & 0o777 == SHARED_FOLDER
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o757, 0o1777])
 def test_a_folder_that_others_may_write_to_is_refused_with_the_remedy(tmp_path: Path, mode: int) -> None:
     folder = tmp_path / "state"
     folder.mkdir()
