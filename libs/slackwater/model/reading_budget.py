@@ -1,5 +1,5 @@
-"""The budget of everything that crosses a boundary: what a text of JSON may hold, checked on its bytes or on plain
-values, before any model sees them. Pure.
+"""The budget of everything that crosses a boundary: what a text of JSON may hold, checked on its bytes, before
+any model sees them. Pure.
 
 A model costs more than the bytes it reads: pydantic's reader takes 150 to 650 bytes for a small object (1 MB of them,
 by the process's memory), and a model of ten fields has ten errors for it. So the structure of a text is bounded by its
@@ -11,7 +11,6 @@ mappings are short. `make bench ARGS="--only refusals"` measures every reader.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
@@ -141,34 +140,6 @@ def _check_levels(marks: bytes, budget: ReadingBudget, name: str) -> None:
 @cache
 def _excess(budget: ReadingBudget) -> re.Pattern[bytes]:
     return re.compile(rb"\{,{%d}|\[,{%d}" % (budget.keys, budget.items))
-
-
-def check_value(value: Any, budget: ReadingBudget, name: str = "body") -> None:
-    """As `check_bytes` for plain values that were read from something else than JSON: depth, items, keys, texts, and
-    at most `items` values in all."""
-    left, waiting = budget.items, [(value, 1)]
-    while waiting:
-        item, depth = waiting.pop()
-        left -= 1
-        if left < 0:
-            raise BeyondBudget(f"{name}: more than {budget.items} values", field=name)
-        if isinstance(item, str):
-            if len(item) > budget.text_bytes:
-                raise BeyondBudget(f"{name}: a text of {len(item)} characters; allowed are {budget.text_bytes}")
-            continue
-        if isinstance(item, Mapping):
-            most, noun = budget.keys, "an object"
-            parts = [*item, *item.values()] if len(item) <= most else []
-        elif isinstance(item, Sequence) and not isinstance(item, bytes | bytearray | memoryview):
-            most, noun = budget.items, "a list"
-            parts = list(item) if len(item) <= most else []
-        else:
-            continue
-        if len(item) > most:
-            raise BeyondBudget(f"{name}: {noun} of {len(item)}; allowed are {most}", field=name)
-        if depth > budget.depth:
-            raise BeyondBudget(f"{name}: more than {budget.depth} levels of lists and objects", field=name)
-        waiting += [(part, depth + 1) for part in parts]
 
 
 def ends_at_first_error(schema: CoreSchema) -> CoreSchema:

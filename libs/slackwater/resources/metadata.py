@@ -69,10 +69,10 @@ class Part(BaseModel):
 def first_wrong(error: ValidationError, document: Any, model: type[BaseModel] | None = None) -> InvalidInput:
     """The first error of pydantic, with the field as it stands in the document. Where several shapes are allowed, the
     first that is wrong in the shape that was meant: of the others pydantic says that the value is of another kind."""
-    found = error.errors(include_url=False)
-    first, single = found[0], len(_steps(found[0], document)) == len(found[0]["loc"])
+    details = error.errors(include_url=False)
+    first, single = details[0], len(_steps(details[0], document)) == len(details[0]["loc"])
     if not single and first["type"].endswith("_type"):
-        first = next((each for each in found if not each["type"].endswith("_type")), first)
+        first = next((each for each in details if not each["type"].endswith("_type")), first)
     steps = _steps(first, document)
     field = ".".join(map(str, steps))
     if first["type"] == "extra_forbidden" and model is not None and steps:

@@ -79,14 +79,14 @@ async def _validation(request: Request, error: Exception) -> JSONResponse:
     declared = request.headers.get("content-type")
     body = getattr(request.scope.get("route"), "body_field", None)
     model = body.field_info.annotation if body is not None else None
-    found = error.errors()
+    details = error.errors()
     problems = [
         {"field": field, "message": said}
-        for field, said in explain_value(found[:MOST_ERRORS], declared, error.body, model)
+        for field, said in explain_value(details[:MOST_ERRORS], declared, error.body, model)
     ]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in problems)
-    if len(found) > MOST_ERRORS:
-        detail += f"; and {len(found) - MOST_ERRORS} more"
+    if len(details) > MOST_ERRORS:
+        detail += f"; and {len(details) - MOST_ERRORS} more"
     return problem(422, errors.InvalidInput.code, detail, errors=problems)
 
 

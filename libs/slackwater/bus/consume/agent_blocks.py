@@ -38,12 +38,12 @@ class Blocks:
         """The last change of a node; None if its agent was never blocked."""
         return self._last.get(node)
 
-    def hides(self, payload: type[Payload], node: str) -> bool:
+    def hides(self, payload: type[Payload], node: str, source: str | None = None) -> bool:
         """Returns whether an event of this type about the node came from an agent that is blocked
-        now.
+        now. `source`: as it says; some types come from services, too.
         """
         change = self._last.get(node)
-        return payload.FROM_AGENT and change is not None and change.blocked
+        return payload.FROM_AGENT and source not in payload.ALSO_FROM and change is not None and change.blocked
 
     @property
     def is_empty(self) -> bool:

@@ -67,11 +67,10 @@ class WatchDelivery(Generic[P]):
         await self._handle(message)
 
     def _is_hidden(self, message: Message) -> bool:
-        if not self._payload.FROM_AGENT or self._blocks().is_empty:
+        blocks = self._blocks()
+        if blocks.is_empty:
             return False
-        if message.headers.get("ce-source") in self._payload.ALSO_FROM:
-            return False
-        return self._blocks().hides(self._payload, node_of(message.subject))
+        return blocks.hides(self._payload, node_of(message.subject), message.headers.get("ce-source"))
 
     async def _handle(self, message: Message) -> None:
         try:

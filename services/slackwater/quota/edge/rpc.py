@@ -11,8 +11,8 @@ import grpc.aio
 from pydantic import ValidationError
 
 from slackwater.fairshare.claims import ENDED, QuotaClaim
+from slackwater.model.bounds import MOST_LABELS
 from slackwater.model.errors import InvalidInput, SlackwaterError
-from slackwater.model.reading_budget import EVENT, check_value
 from slackwater.model.tiers import Tier
 from slackwater.quota.edge.claim_models import WantedClaim, reason_and_message
 from slackwater.quota.usecases.manage_claims import ManageClaims
@@ -113,6 +113,9 @@ class QuotaRpc(stubs.QuotaServiceServicer):
 
 def _wanted(request: messages.AdmitRequest) -> WantedClaim:
     """Raises InvalidInput that names the field."""
+    for name, amounts in (("request", request.request), ("partial_minimum", request.partial_minimum)):
+        if len(amounts) > MOST_LABELS:
+            raise InvalidInput(f"{name}: {len(amounts)} resources; allowed are {MOST_LABELS}", field=name)
     fields = {
         "id": request.id,
         "tier": _TIERS.get(request.tier, ""),
@@ -123,7 +126,6 @@ def _wanted(request: messages.AdmitRequest) -> WantedClaim:
         "workload": request.workload,
         **({"grace_seconds": request.grace_seconds} if request.HasField("grace_seconds") else {}),
     }
-    check_value(fields, EVENT, "claim")
     try:
         return WantedClaim.model_validate(fields)
     except ValidationError as error:
