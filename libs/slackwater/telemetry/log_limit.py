@@ -85,9 +85,9 @@ def _event_of(record: logging.LogRecord) -> str:
 
 def _without_traceback(record: logging.LogRecord) -> logging.LogRecord:
     """Returns a copy that keeps no frames alive."""
-    kept = copy.copy(record)
-    kept.exc_info = None
-    return kept
+    duplicate = copy.copy(record)
+    duplicate.exc_info = None
+    return duplicate
 
 
 def _add_count(record: logging.LogRecord, suppressed: int) -> None:
