@@ -20,6 +20,8 @@ SUBJECT_BYTES = 1024
 """A longer subject approaches the broker's control line limit (4 KiB with the reply), beyond which
 it disconnects.
 """
+MESSAGE_TOO_LARGE = 10054
+"""JetStream's error code for a message above the limit of its stream."""
 _HEADER_BYTES = 16
 """Upper estimate per header block and per header line, in addition to name and value."""
 
@@ -102,6 +104,8 @@ class StreamPublisher:
             del self._waiting[token]
         self._missing.pop(stream, None)
         if "error" in answer:
+            if answer["error"].get("err_code") == MESSAGE_TOO_LARGE:
+                raise InvalidInput(_refusal_text(stream, message, answer["error"]), code="message_too_large")
             self._troubles[stream] = _refusal_text(stream, message, answer["error"])
             raise Unavailable(self._troubles[stream])
         self._troubles.pop(stream, None)
