@@ -55,7 +55,7 @@ def service_subjects(part: PartSubjects, topology: Topology) -> list[str]:
     inbox, where JetStream delivers requested messages, and to the broadcasts it consumes; of the
     parts in this account only a simulated fleet consumes any.
     """
-    allowed = {subjects_of(_named(event)) for event in part.publishes}
+    allowed = {subjects_of(_named(event)) for event in part.publishes} | {f"{API_PREFIX}.INFO"}
     for stream in topology.streams:
         allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
     for payload in _kept(part.consumes):
