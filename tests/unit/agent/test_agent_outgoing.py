@@ -266,6 +266,22 @@ async def test_facts_of_a_full_stream_delay_neither_reports_nor_facts_of_other_s
         assert len(outgoing) == 0
 
 
+async def test_facts_of_a_full_stream_keep_their_order_while_reports_are_stored() -> None:
+    line, clock = FullLine(), FakeClock()
+    async with going(line, clock) as outgoing:
+        outgoing.fact("first", observed(1))
+        outgoing.fact("second", observed(2))
+        for number in range(1, 6):
+            outgoing.report(one(number))
+            await clock.advance(2.0)
+            await settle()
+        line.is_full = False
+        await clock.advance(2.0)
+        await settle()
+    stored = [event.data.generation for event in line.stored if isinstance(event.data, IntentObserved)]
+    assert stored == [1, 2]
+
+
 async def test_a_flush_at_the_end_says_that_a_stream_is_full() -> None:
     outgoing = Outgoing(FullLine(), FakeClock(), 24)  # type: ignore[arg-type] # publish is all it uses
     outgoing.fact("observed", observed(1))
