@@ -21,7 +21,7 @@ from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.model.bounds import MOST_COUNT
 
-_KEPT_OF_A_NODE = load().streams["DECISIONS"].max_messages_per_subject or MOST_COUNT
+_KEPT_OF_A_NODE = load().streams["AGENTS"].max_messages_per_subject or MOST_COUNT
 _UNDER_WAY = 4
 """Number of a node's newest windows that may not have a prediction yet: one waits for the next slot of its partition,
 the others for a report."""
@@ -112,6 +112,7 @@ async def _decisions(site: Site, bus: NatsBus, ledger: Mapping[Key, Outcome]) ->
     )
     if "console" not in site.services:
         return findings
+    recorded += [_record(body) for _, body in await messages(bus, "agent.decision_recorded")]
     in_stream = {Key("decision", one["id"]): Outcome.ACKED for one in recorded}
     shown = [Key("decision", row["id"]) for row in await site.rows("SELECT id FROM console.decision")]
     return findings + _only_faults(compare(in_stream, shown))

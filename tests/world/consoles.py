@@ -24,12 +24,11 @@ from slackwater.console.domain.stream_query import positions_of
 from slackwater.console.edge.stream import StreamQuery, Streams
 from slackwater.console.settings import ConsoleSettings
 from slackwater.events.decision_recorded import DecisionRecorded
-from slackwater.events.eviction_completed import EvictionCompleted
-from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.effect_measured import EffectMeasured
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.runtime.platform import Platform
 
-PAYLOADS = (DecisionRecorded, EvictionCompleted, IntentObserved)
+PAYLOADS = (DecisionRecorded, EffectMeasured)
 """All in the stream DECISIONS, which keeps every message for days."""
 PAUSE_SECONDS, HEARTBEAT_SECONDS = 1.0, 5.0
 READS_FRAMES = (1, 40)

@@ -7,7 +7,6 @@ keeps 30 days (decision 0083). Readers of this class see the record whole, which
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -37,10 +36,6 @@ class DecisionRecorded(Payload):
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "decision.recorded"
     STREAM: ClassVar[str] = "DECISIONS"
-    FROM_AGENT: ClassVar[bool] = True
-    ALSO_FROM: ClassVar[frozenset[str]] = frozenset(
-        {"prediction", "colocation", "descheduler", "ensurance", "kubernetes", "migration", "quota"}
-    )
 
     record: DecisionRecord
     packed: Text = Field("", exclude_if=operator.not_, examples=[pack(b'{"alternatives":[],"arguments":{}}')])
@@ -49,10 +44,6 @@ class DecisionRecorded(Payload):
         """Predictions, offers and statuses share a subject per node and resource; the stream keeps the newest."""
         own = self.record.subject if self.record.kind in _KEPT_PER_SUBJECT else self.record.id
         return f"{self.record.node}/{own}"
-
-    def former_keys(self) -> Iterable[str]:
-        """By node and id, as earlier versions published every record."""
-        return (f"{self.record.node}/{self.record.id}",)
 
     def shard_key(self) -> str:
         return self.record.node

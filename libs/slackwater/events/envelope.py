@@ -8,7 +8,6 @@ one; `slackwater why` follows it backwards and prints the chain.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
@@ -38,8 +37,11 @@ class Payload(BaseModel):
     FROM_AGENT: ClassVar[bool] = False
     """Whether agents publish the event about their own node, which the subject names. A block stops it."""
     ALSO_FROM: ClassVar[frozenset[str]] = frozenset()
-    """The services, as `ce-source` names them, that publish an event FROM_AGENT on the same subjects. A block does not
-    stop what a service publishes about the node."""
+    """The services that publish an event FROM_AGENT, too: under its subject with their name as one more part, which the
+    broker lets no agent use. A block does not stop what a service publishes about the node."""
+    AGENT_KEYS: ClassVar[tuple[str, ...]] = ()
+    """The second parts of the key under which agents publish. They are few, so that what the stream keeps for each
+    subject bounds what one agent fills."""
     LISTED: ClassVar[bool] = False
     """Whether the console stores and lists the event: `GET /v1/events`, `slackwater get events`, the page of events.
     Its consumer follows from this. For rare, small events: each is a row until its retention ends."""
@@ -56,10 +58,6 @@ class Payload(BaseModel):
         """The key that determines the shard; differs from `key` only where that has several parts."""
         return self.key()
 
-    def former_keys(self) -> Iterable[str]:
-        """Further keys under which earlier versions published the event; a reader accepts their subjects."""
-        return ()
-
 
 class BroadcastPayload(Payload):
     """Base of messages about a whole partition that are published without a stream.
@@ -75,6 +73,7 @@ class BroadcastPayload(Payload):
 P = TypeVar("P", bound=Payload)
 M = TypeVar("M", bound=BaseModel)
 
+KEY_POSITION = 5  # sw . v1 . usage . reported . 17 . key…
 _NO_TOKEN = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -96,7 +95,7 @@ class Event(BaseModel, Generic[P]):
 
     @property
     def subject(self) -> str:
-        return subject_of(self.data)
+        return published_subject(self.data, self.source)
 
 
 def built(shape: type[M], values: dict[str, Any]) -> M:
@@ -122,17 +121,30 @@ def _as_bytes(match: re.Match[str]) -> str:
     return "".join(f"={byte:02X}" for byte in match[0].encode())
 
 
-def is_subject_of(data: Payload, subject: str) -> bool:
-    """Whether the event belongs on the subject: by its key, or by one that it had before."""
-    return subject == subject_of(data) or any(subject == subject_of(data, key) for key in data.former_keys())
+def agent_source(node: str) -> str:
+    """The `source` of what the agent of a node publishes."""
+    return f"agent/{node}"
 
 
-def subject_of(data: Payload, key: str | None = None) -> str:
+def published_subject(data: Payload, source: str) -> str:
+    """The subject on which `source` publishes the event."""
+    subject = subject_of(data)
+    return f"{subject}.{source}" if source in data.ALSO_FROM else subject
+
+
+def is_of_agent(payload: type[Payload], subject: str) -> bool:
+    """Whether an agent published what has this subject: whatever its headers say, the broker lets an agent use no other
+    subjects, and services add their name to them.
+    """
+    return payload.FROM_AGENT and subject.count(".") == KEY_POSITION + payload.KEY_PARTS - 1
+
+
+def subject_of(data: Payload) -> str:
     """The subject `sw.v1.<event>.<shard>.<key>`; a `/` in the key separates tokens (`node/writer`).
 
     Messages without a stream have the partition in place of the shard.
     """
-    tokens = ".".join(subject_token(part) for part in (key or data.key()).split("/"))
+    tokens = ".".join(subject_token(part) for part in data.key().split("/"))
     place = data.partition if isinstance(data, BroadcastPayload) else shard_of(data.shard_key())
     return f"sw.v1.{data.TYPE}.{place}.{tokens}"
 
@@ -174,6 +186,26 @@ def own_subjects(payload: type[Payload], node: str | None) -> str:
         return f"sw.v1.{payload.TYPE}.*.*" if node is None else broadcast_subjects(payload, partition_of(node))
     shard, name = ("*", "*") if node is None else (str(shard_of(node)), subject_token(node))
     return ".".join([f"sw.v1.{payload.TYPE}", shard, name, *["*"] * (payload.KEY_PARTS - 1)])
+
+
+def agent_subjects(payload: type[Payload], node: str) -> list[str]:
+    """The subjects on which the agent of `node` publishes events of a type."""
+    pattern = own_subjects(payload, node)
+    return [pattern.replace("*", subject_token(key)) for key in payload.AGENT_KEYS] if payload.AGENT_KEYS else [pattern]
+
+
+def service_subjects(payload: type[Payload], service: str) -> str:
+    """The subject filter for what a service publishes of a type."""
+    if not payload.FROM_AGENT:
+        return subjects_of(payload)
+    own = own_subjects(payload, None)
+    return f"{own}.{service}" if service in payload.ALSO_FROM else own
+
+
+def subjects_about(payload: type[Payload], node: str) -> list[str]:
+    """The subject filters for the events of a type about `node`, of its agent and of services."""
+    own = own_subjects(payload, node)
+    return [own, *(f"{own}.{service}" for service in sorted(payload.ALSO_FROM))]
 
 
 def event_of(

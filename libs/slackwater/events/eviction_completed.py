@@ -6,6 +6,7 @@ import uuid
 from typing import ClassVar, Final
 
 from slackwater.events.envelope import Payload
+from slackwater.events.intent_declared import AGENT_WRITER, WRITERS
 from slackwater.model.bounds import Moment, Name, Text
 from slackwater.model.eviction_outcomes import EvictionOutcome as EvictionOutcome
 
@@ -17,8 +18,9 @@ class EvictionCompleted(Payload):
 
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "eviction.completed"
-    STREAM: ClassVar[str] = "DECISIONS"
+    STREAM: ClassVar[str] = "AGENTS"
     FROM_AGENT: ClassVar[bool] = True
+    AGENT_KEYS: ClassVar[tuple[str, ...]] = (*WRITERS, AGENT_WRITER)
     ALSO_FROM: ClassVar[frozenset[str]] = frozenset({"kubernetes"})  # where the API server evicts
 
     id: Name
@@ -31,7 +33,7 @@ class EvictionCompleted(Payload):
     decision_id: Name
 
     def key(self) -> str:
-        return f"{self.node}/{self.id}"
+        return f"{self.node}/{self.writer}"
 
     def shard_key(self) -> str:
         return self.node

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import operator
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.events.envelope import Payload
 from slackwater.model.bounds import Amount, Count, CpuMilli, DocumentText, Items, MachineAmount, Moment, Name, Text
+
+WRITERS: Final = ("ensurance", "migration")
+"""The services that declare intents; slackwater.intents.controls says what each may set."""
+AGENT_WRITER: Final = "agent"
+"""The writer of what an agent decides by itself while it is disconnected."""
 
 Seconds = Annotated[float, Interval(ge=0, le=86400)]
 """A lease or grace period of at most one day. Invalid values are rejected before they reach an agent, because the last
@@ -87,10 +92,7 @@ class WorkloadStart(BaseModel):
 
 
 def eviction_id(decision_id: str, number: int) -> str:
-    """The id of the `number`th eviction of a decision.
-
-    A single subject token, because the broker allows an agent to publish eviction.completed only as `<node>.<id>`.
-    """
+    """The id of the `number`th eviction of a decision."""
     return f"{decision_id}-{number}"
 
 

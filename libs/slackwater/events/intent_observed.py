@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.events.envelope import Payload
+from slackwater.events.intent_declared import WRITERS
 from slackwater.model.bounds import Count, CpuMilli, Items, MachineAmount, Moment, Name, Text
 from slackwater.model.start_states import StartState
 
@@ -59,8 +60,9 @@ class IntentObserved(Payload):
 
     KEY_PARTS: ClassVar[int] = 2
     TYPE: ClassVar[str] = "intent.observed"
-    STREAM: ClassVar[str] = "DECISIONS"
+    STREAM: ClassVar[str] = "AGENTS"
     FROM_AGENT: ClassVar[bool] = True
+    AGENT_KEYS: ClassVar[tuple[str, ...]] = WRITERS
 
     node: Name
     writer: Name

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from slackwater.events import intent_declared
+
 
 class ControlField(StrEnum):
     """The fields of slackwater.events.intent_declared.IntentDeclared by which a writer changes a node."""
@@ -35,8 +37,9 @@ class Writer:
     controls: frozenset[ControlField]
 
 
-ENSURANCE: Final = Writer("ensurance", frozenset(ControlField) - {ControlField.STARTS})
-MIGRATION: Final = Writer("migration", frozenset({ControlField.EVICTIONS, ControlField.STARTS}))
+_ENSURANCE, _MIGRATION = intent_declared.WRITERS
+ENSURANCE: Final = Writer(_ENSURANCE, frozenset(ControlField) - {ControlField.STARTS})
+MIGRATION: Final = Writer(_MIGRATION, frozenset({ControlField.EVICTIONS, ControlField.STARTS}))
 WRITERS: Final = (ENSURANCE, MIGRATION)
 """Every writer of this version. A new one is added here."""
 

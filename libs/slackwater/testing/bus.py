@@ -12,8 +12,10 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from slackwater.bus.codec.cloudevents import Message, encode
-from slackwater.bus.codec.decoder import decode_message, decoded_or_none
-from slackwater.bus.consume.agent_blocks import BlockGate, Blocks
+from slackwater.bus.codec.decoder import decode_message
+from slackwater.bus.codec.failures import node_of
+from slackwater.bus.consume.agent_blocks import Blocks
+from slackwater.bus.consume.agent_rates import agent_gates
 from slackwater.bus.consume.dead_letter_store import DeadLetterStore
 from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.consume.metrics import BusMetrics
@@ -24,12 +26,13 @@ from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import BatchHandler, Consumption, Holds, StreamHead, Worth
 from slackwater.bus.read.broadcast import BroadcastSubscription, T
 from slackwater.bus.read.replay import Replayer
+from slackwater.bus.read.stream_head import latest_in
 from slackwater.bus.read.stream_reader import StreamReader
 from slackwater.bus.read.watch import WatchDelivery
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.codec.fast_decode import Read
-from slackwater.events.envelope import Event, Payload, broadcast_subjects, own_subjects, subject_token
+from slackwater.events.envelope import Event, Payload, broadcast_subjects, subject_token
 from slackwater.events.serialized import Written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -117,10 +120,10 @@ class MemoryBus:
         if spec is None or spec.event != payload.TYPE:
             raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
         counters = self._counters.setdefault(consumer, Counters())
-        meter, keeps_last = BusMetrics(process_meters()).of(consumer), self.broker.topology.keeps_last(payload.STREAM)
-        gate = BlockGate(payload, lambda: self.blocks, counters, meter, keeps_last=keeps_last)
+        metrics, keeps_last = BusMetrics(process_meters()), self.broker.topology.keeps_last(payload.STREAM)
+        gates = agent_gates(payload, consumer, lambda: self.blocks, counters, metrics, keeps_last=keeps_last)
         settler = Settler(
-            payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth, gate=gate,
+            payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth, gates=gates,
             sleep=self.broker.clock.sleep,
         )  # fmt: skip
         if spec.partitioned:
@@ -256,10 +259,8 @@ class MemoryBus:
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:
         if self.broker.away:
             raise Unavailable("the bus is unavailable")
-        subject = own_subjects(payload, node).removesuffix(".*" * (payload.KEY_PARTS - 1))
-        messages = self.broker.after(payload.STREAM, subject, 0)
-        own = [message for _, message in messages if f"{message.subject}.".startswith(f"{subject}.")]
-        return None if not own or self.blocks.hides(payload, node) else decoded_or_none(payload, own[-1])
+        stored = self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", 0)
+        return latest_in(payload, (one for one in stored if node_of(one[1].subject) == node), self.blocks)
 
     async def settled_up_to(self, consumer: str) -> int:
         return self.broker.settled_up_to(consumer)

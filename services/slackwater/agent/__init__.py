@@ -13,6 +13,6 @@ PUBLISHES: tuple[str, ...] = (
     "waterline.crossed",
     "intent.observed",
     "eviction.completed",
-    "decision.recorded",
+    "agent.decision_recorded",
 )
 OWNS: tuple[str, ...] = ()

@@ -268,6 +268,7 @@ def _accounted(data: Item) -> tuple[str, str]:
 
 _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "decision.recorded": _decision,
+    "agent.decision_recorded": _decision,
     "effect.measured": _effect,
     "intent.observed": _observed,
     "resources.offered": _offered,

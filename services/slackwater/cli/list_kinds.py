@@ -231,7 +231,7 @@ READ_ONLY_KINDS = (
         item_path=DECISIONS + "/{}",
         key=lambda item: str(item["id"]),
         columns=DECISION,
-        events="decision.recorded,effect.measured",
+        events="decision.recorded,agent.decision_recorded,effect.measured",
     ),
     ListKind(
         names=("events", "event", "ev"),

@@ -18,6 +18,7 @@ CONSUMES = (
     "quota.accounted",
     "migration.changed",
     "decision.recorded",
+    "agent.decision_recorded",
     "effect.measured",
     "intent.observed",
     "eviction.completed",

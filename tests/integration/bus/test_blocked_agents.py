@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from test_bus_contract import until
 
-from slackwater.bus.codec.cloudevents import Message
+from slackwater.bus.codec.cloudevents import MESSAGE_ID, Message, encode
 from slackwater.bus.consume import agent_blocks
+from slackwater.bus.consume.agent_rates import AT_ONCE
 from slackwater.bus.consume.handlers import each
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.agent_block_changed import AgentBlockChanged
-from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, event_of
+from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
-from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import described, report
-from slackwater.testing.story import story
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
-REPORTS, DESCRIPTIONS, DECISIONS = "ingestion-usage-reported", "console-node-described", "console-decision-recorded"
+REPORTS, DESCRIPTIONS, EVICTIONS = "ingestion-usage-reported", "console-node-described", "console-eviction-completed"
 
 
 def block(node: str, *, blocked: bool = True) -> Event[AgentBlockChanged]:
@@ -38,9 +38,12 @@ def description(node: str) -> Event[NodeDescribed]:
     return event_of(described(node, NOW), source=f"agent/{node}", time=NOW)
 
 
-def decision(source: str) -> Event[DecisionRecorded]:
-    event = next(event for event in story(EPOCH) if isinstance(event.data, DecisionRecorded))
-    return event_of(event.data, source=source, time=NOW)
+def ended(node: str, source: str) -> Event[EvictionCompleted]:
+    payload = EvictionCompleted(
+        id="e", node=node, pod_uid="p", writer="ensurance", outcome=EvictionOutcome.KILLED, completed_at=NOW,
+        decision_id="d",
+    )  # fmt: skip
+    return event_of(payload, source=source, time=NOW)
 
 
 class Seen:
@@ -114,15 +117,59 @@ async def test_what_a_blocked_agent_sends_is_no_dead_letter_whatever_it_holds(gi
     assert await given.letters() == []
 
 
-async def test_decisions_of_services_about_the_node_are_read(given: Any) -> None:
-    seen, node = Seen(), decision("x").data.record.node
+async def test_what_a_service_says_of_the_same_kind_is_read(given: Any) -> None:
+    seen = Seen()
     async with given.process() as bus:
-        await bus.publish(block(node))
-        for source in (f"agent/{node}", "ensurance", "nobody"):
-            await bus.publish(decision(source))
-        async with bus.consume(DecisionRecorded, DECISIONS, each(seen)):
-            await until(settled(bus, DECISIONS, 3))
-    assert seen.nodes == [node]
+        await bus.publish(block("bad"))
+        forged = encode(ended("bad", "kubernetes"))
+        await given.inject("AGENTS", replace(forged, subject=forged.subject.removesuffix(".kubernetes")))
+        for source in ("agent/bad", "kubernetes"):
+            await bus.publish(ended("bad", source))
+        async with bus.consume(EvictionCompleted, EVICTIONS, each(seen)):
+            await until(settled(bus, EVICTIONS, 3))
+    assert seen.nodes == ["bad"]
+
+
+async def test_the_source_of_an_event_is_what_its_subject_says(given: Any) -> None:
+    sources: list[str] = []
+
+    async def note(received: Received[Any]) -> Settlement:
+        sources.append(received.event.source)
+        return Done()
+
+    async def four() -> bool:
+        return len(sources) == 4
+
+    of_agent, of_service = encode(ended("n", "agent/n")), encode(ended("n", "kubernetes"))
+    async with given.process() as bus:
+        for number, (message, subject) in enumerate(
+            (
+                (of_agent, of_agent.subject),
+                (of_service, of_agent.subject),
+                (encode(ended("n", "agent/other")), of_agent.subject),
+                (of_agent, of_service.subject),
+                (of_agent, f"{of_agent.subject}.ensurance"),
+            )
+        ):
+            headers = {**message.headers, MESSAGE_ID: str(number)}
+            await given.inject("AGENTS", replace(message, subject=subject, headers=headers))
+        async with bus.consume(EvictionCompleted, EVICTIONS, each(note)):
+            await until(four)
+    assert sources == ["agent/n", "agent/n", "agent/n", "kubernetes"]
+    assert [letter.headers["sw-reason"] for letter in await given.letters()] == ["wrong_subject"]
+
+
+async def test_an_agent_that_floods_displaces_no_answer_of_another(given: Any) -> None:
+    seen = Seen()
+    async with given.process() as bus:
+        for number in range(AT_ONCE + 100):
+            await bus.publish(ended("bad", "agent/bad"))
+            if number % 60 == 0:
+                await bus.publish(ended("good", "agent/good"))
+        async with bus.consume(EvictionCompleted, EVICTIONS, each(seen)):
+            await until(settled(bus, EVICTIONS, AT_ONCE + 5))
+    assert seen.nodes.count("good") == 5
+    assert seen.nodes.count("bad") <= AT_ONCE
 
 
 async def test_a_description_waits_for_the_end_of_the_block(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from agent_world import World, eviction, throttle
 from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.domain.knobs import Knob
 from slackwater.decisions.reasons import Mode
-from slackwater.events.decision_recorded import DecisionRecorded, stream_bytes
+from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
+from slackwater.events.decision_recorded import stream_bytes
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import Eviction
 from slackwater.events.intent_observed import IntentObserved
@@ -64,7 +65,7 @@ def rules(
 
 
 def records(world: World) -> list[tuple[str, str, str]]:
-    return [(one.record.kind, one.record.reason, one.record.service) for one in world.all(DecisionRecorded)]
+    return [(one.record.kind, one.record.reason, one.record.service) for one in world.all(AgentDecisionRecorded)]
 
 
 def wanted(**more: Any) -> dict[str, Any]:
@@ -91,7 +92,7 @@ async def test_disconnected_it_throttles_and_restores_by_the_same_rules_and_publ
         world.driver.rates |= {"p": 50}
         await world.clock.advance(12)
         assert world.driver.limit("a") == "max"
-        told = world.events(DecisionRecorded)
+        told = world.events(AgentDecisionRecorded)
     assert records(world)[0] == ("throttle", "throttle_waterline_crossed", "agent")
     assert records(world)[-1] == ("restore", "restore_complete", "agent")
     intent = next(event for event in world.bus.published if event.data.TYPE == "intent.declared")
@@ -340,7 +341,7 @@ async def test_alone_it_knows_every_metric_that_ensurance_knows_from_its_reports
         world.driver.rates = {"a": 600, "b": 300, "p": 3000}
         world.driver.memory_pressure = 0.5
         await world.clock.advance(13)
-        told = [one.record for one in world.all(DecisionRecorded) if one.record.kind == "evict"]
+        told = [one.record for one in world.all(AgentDecisionRecorded) if one.record.kind == "evict"]
         assert told
         assert [action.pod_uid for one in told for action in one.actions] == gone
 
@@ -442,6 +443,6 @@ async def test_a_surge_that_comes_and_goes_for_hours_costs_no_more_records_than_
             world.driver.pressure = 0.0
             world.driver.rates |= {"p": 50}
             await world.clock.advance(15)
-    told = [one.record for one in world.all(DecisionRecorded)]
+    told = [one.record for one in world.all(AgentDecisionRecorded)]
     assert 0 < sum(stream_bytes(record) for record in told) <= 8_192 + 1_000 * 1080 // 3600
     assert sum(len(record.listed) for record in told) > 0

@@ -8,14 +8,11 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from slackwater.agent.edge.send_queue import AT_ONCE, Outgoing
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
-from slackwater.model.errors import InvalidInput, StreamFull, Unavailable
+from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.testing.clock import FakeClock
 from slackwater.testing.reports import described, report
 
@@ -222,68 +219,3 @@ async def test_a_fact_that_the_bus_does_not_take_holds_up_neither_reports_nor_ot
         assert len(line.numbers) >= 10
         assert other in line.stored
         assert outgoing.dropped == 0
-
-
-class FullLine(Line):
-    """A bus with a full stream for decisions, which answers at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_full = True
-        self.refused = 0
-
-    async def publish(self, event: Event[Any]) -> None:
-        if self.is_full and event.data.STREAM == "DECISIONS":
-            self.refused += 1
-            raise StreamFull("DECISIONS is full")
-        self.stored.append(event)
-
-
-def observed(generation: int) -> Event[IntentObserved]:
-    data = IntentObserved(node="n", writer="w", generation=generation, boot_epoch="b", received_at=NOW, observed_at=NOW)
-    return event_of(data, source="agent/n", time=NOW)
-
-
-async def test_facts_of_a_full_stream_delay_neither_reports_nor_facts_of_other_streams() -> None:
-    """No time passes: a pause of the whole queue would hold back every report."""
-    line, clock = FullLine(), FakeClock()
-    async with going(line, clock) as outgoing:
-        outgoing.fact("observed", observed(1))
-        await settle()
-        for number in range(1, 4):
-            outgoing.report(one(number))
-            await settle()
-        outgoing.fact("description", fact())
-        await settle()
-        assert line.numbers == [1, 2, 3]
-        assert [type(event.data) for event in line.stored].count(NodeDescribed) == 1
-        assert not outgoing.away
-        assert line.refused == 1
-        line.is_full = False
-        await clock.advance(2.0)
-        await settle()
-        assert isinstance(line.stored[-1].data, IntentObserved)
-        assert len(outgoing) == 0
-
-
-async def test_facts_of_a_full_stream_keep_their_order_while_reports_are_stored() -> None:
-    line, clock = FullLine(), FakeClock()
-    async with going(line, clock) as outgoing:
-        outgoing.fact("first", observed(1))
-        outgoing.fact("second", observed(2))
-        for number in range(1, 6):
-            outgoing.report(one(number))
-            await clock.advance(2.0)
-            await settle()
-        line.is_full = False
-        await clock.advance(2.0)
-        await settle()
-    stored = [event.data.generation for event in line.stored if isinstance(event.data, IntentObserved)]
-    assert stored == [1, 2]
-
-
-async def test_a_flush_at_the_end_says_that_a_stream_is_full() -> None:
-    outgoing = Outgoing(FullLine(), FakeClock(), 24)  # type: ignore[arg-type] # publish is all it uses
-    outgoing.fact("observed", observed(1))
-    with pytest.raises(StreamFull):
-        await outgoing.flush()

@@ -17,7 +17,6 @@ from slackwater.bus.consume.stats import Counters
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import Payload
 from slackwater.events.node_described import NodeDescribed
-from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.registry import EVENTS
 from slackwater.events.usage_reported import UsageReported
 from slackwater.telemetry.metrics import Meters
@@ -86,16 +85,11 @@ async def test_a_message_of_a_blocked_agent_is_acknowledged_unread_and_counted(w
     assert (world.counted, world.counters.done) == (1.0, 1)
 
 
-async def test_facts_of_services_about_the_node_pass(world: World) -> None:
+async def test_the_subject_says_whether_an_agent_sent_it_and_not_a_header(world: World) -> None:
     world.set("n", blocked=True)
-    stale = Delivered("sw.v1.node.liveness_changed.3.n")
-    assert await world.gate(NodeLivenessChanged).admit([stale]) == [stale]
-
-
-async def test_the_word_of_a_service_does_not_help_where_only_agents_publish(world: World) -> None:
-    world.set("n", blocked=True)
-    forged = Delivered("sw.v1.usage.reported.3.n", headers={"ce-source": "ensurance"})
-    assert await world.gate().admit([forged]) == []
+    forged = Delivered("sw.v1.node.described.3.n", headers={"ce-source": "ingestion"})
+    of_service = Delivered("sw.v1.node.described.3.n.ingestion")
+    assert await world.gate(NodeDescribed).admit([forged, of_service]) == [of_service]
 
 
 async def test_a_description_is_held_and_its_tries_begin_with_the_end_of_the_block(world: World) -> None:

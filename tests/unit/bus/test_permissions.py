@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.agent.domain.disconnected import WRITER
 from slackwater.bus.admin.permissions import (
     PartSubjects,
     accounts_config,
@@ -22,11 +23,22 @@ from slackwater.bus.admin.permissions import (
 )
 from slackwater.bus.admin.streams import event_named, load
 from slackwater.bus.connect.access import AGENT_API_PREFIX, NatsAccess, inbox_of
+from slackwater.bus.consume.agent_rates import AT_ONCE
 from slackwater.cli.broker import Certificates, registry, write_config
-from slackwater.events.envelope import own_subjects, subject_of, subject_token, subjects_of
+from slackwater.events import envelope
+from slackwater.events.envelope import (
+    agent_subjects,
+    is_of_agent,
+    own_subjects,
+    subject_of,
+    subject_token,
+    subjects_about,
+    subjects_of,
+)
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
-from slackwater.events.intent_declared import IntentDeclared, eviction_id
+from slackwater.events.intent_declared import AGENT_WRITER, IntentDeclared, eviction_id
 from slackwater.events.registry import BROADCASTS, EVENTS
+from slackwater.intents.controls import WRITERS
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.model.identifiers import partition_of
 from slackwater.runtime.embedded_nats import EmbeddedNats
@@ -59,7 +71,32 @@ def test_an_agent_may_publish_the_completion_of_every_eviction_it_is_asked_for(
         id=eviction_id(decision, number), node=node, pod_uid="p", writer="ensurance", outcome=EvictionOutcome.KILLED,
         completed_at=datetime.now(UTC), decision_id=decision,
     )  # fmt: skip
-    assert matches(own_subjects(EvictionCompleted, node), subject_of(ended))
+    assert subject_of(ended) in agent_subjects(EvictionCompleted, node)
+
+
+def test_an_agent_has_few_subjects_and_none_of_a_service() -> None:
+    """What a stream keeps for each subject then bounds what one agent fills."""
+    for payload in EVENTS:
+        if payload.FROM_AGENT:
+            mine = agent_subjects(payload, "n.1")
+            assert all(is_of_agent(payload, subject) and "*" not in subject for subject in mine)
+            of_services = [f"{subject}.{service}" for subject in mine for service in payload.ALSO_FROM]
+            assert not any(is_of_agent(payload, subject) for subject in of_services)
+            assert set(mine) | set(of_services) <= {
+                subject for subject in (*mine, *of_services)
+                if any(matches(pattern, subject) for pattern in subjects_about(payload, "n.1"))
+            }  # fmt: skip
+    assert {writer.name for writer in WRITERS} | {AGENT_WRITER} == set(EvictionCompleted.AGENT_KEYS)
+    assert WRITER == AGENT_WRITER
+
+
+def test_no_stream_keeps_more_of_an_agents_subject_than_a_consumer_reads_at_once() -> None:
+    for payload in EVENTS:
+        if payload.FROM_AGENT:
+            spec = load().streams[payload.STREAM]
+            assert spec.discard == "old"
+            assert spec.max_messages_per_subject is not None
+            assert spec.max_messages_per_subject <= AT_ONCE
 
 
 def test_the_parts_of_every_key_are_as_many_as_the_event_says() -> None:
@@ -88,7 +125,8 @@ def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:
         for payload in EVENTS:
             # the operator's desk puts dead letters of any event back, of which there are none for commands
             may = payload.TYPE in part.publishes or (part.operates and not payload.COMMAND)
-            assert (subjects_of(payload) in allowed) is may, (part.name, payload.TYPE)
+            subjects = subjects_of(payload) if part.operates else envelope.service_subjects(payload, part.name)
+            assert (subjects in allowed) is may, (part.name, payload.TYPE)
         letters = {subject.removeprefix("sw.v1.dlq.") for subject in allowed if subject.startswith("sw.v1.dlq.")}
         assert all(letter.startswith(f"{part.name}-") for letter in letters)
         assert len(letters) == len(part.consumes)
@@ -117,7 +155,8 @@ def test_no_user_may_delete_or_purge_a_stream() -> None:
 def test_an_agents_account_has_only_what_names_its_node() -> None:
     mine = agent_imports(AGENT, "n.1")
     kept = set(AGENT.consumes) - {payload.TYPE for payload in BROADCASTS}
-    assert len(mine) == len(AGENT.publishes) + 3 * len(kept)
+    published = [subject for event in AGENT.publishes for subject in agent_subjects(event_named(event), "n.1")]
+    assert len(mine) == len(published) + 3 * len(kept)
     assert all(subject_token("n.1") in subject for subject in mine)
     assert not set(mine) & set(agent_imports(AGENT, "n.2"))
     assert all(local == subject or local.startswith(AGENT_API_PREFIX) for subject, local in mine.items())

@@ -45,7 +45,7 @@ def test_the_committed_topology_is_valid_and_found_without_a_path() -> None:
         (changed("streams", "WINDOWS", to=None), "usage.windowed must be kept by stream WINDOWS alone, found none"),
         (changed("streams", "DLQ", "subjects", to="sw.v1.dlq.>"), "streams.DLQ.subjects"),
         (changed("streams", "SPARE", to=unused_stream()), "streams.SPARE.subjects"),
-        (changed("streams", "STATE", "subjects", to=["sw.v1.>"]), "DECISIONS alone, found DECISIONS, STATE"),
+        (changed("streams", "STATE", "subjects", to=["sw.v1.>"]), "AGENTS alone, found AGENTS, STATE"),
         (changed("streams", "DLQ", to=None), "dead letters"),
         (changed("consumers", "console-node-described", "event", to="node.descibed"), "node.descibed"),
         (changed("consumers", "console-node-described", "ack_wait", to=3), "ack_wait"),

@@ -60,8 +60,10 @@ def test_the_worst_is_the_one_that_still_needs_the_operator() -> None:
     ("subject", "source", "sender"),
     [
         ("sw.v1.usage.reported.3.edge=2E7", "ensurance", "edge.7"),
-        ("sw.v1.decision.recorded.3.n.id", "agent/n", "n"),
-        ("sw.v1.decision.recorded.3.n.id", "ensurance", ""),
+        ("sw.v1.agent.decision_recorded.3.n", "ensurance", "n"),
+        ("sw.v1.decision.recorded.3.n.id", "agent/n", ""),
+        ("sw.v1.eviction.completed.3.n.ensurance", "kubernetes", "n"),
+        ("sw.v1.eviction.completed.3.n.ensurance.kubernetes", "kubernetes", ""),
         ("sw.v1.node.liveness_changed.3.n", "ingestion", ""),
         ("", "", ""),
     ],

@@ -18,7 +18,6 @@ from slackwater.decisions.record import Alternative, DecisionRecord, Replay, Ter
 from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.codec.packed import pack, unpack
 from slackwater.events.decision_recorded import PACKED_FROM_BYTES, DecisionRecorded
-from slackwater.events.envelope import is_subject_of, subject_of
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 values = st.recursive(
@@ -112,7 +111,3 @@ def test_predictions_offers_and_statuses_share_a_subject_per_node_and_resource(k
     event = DecisionRecorded(record=recorded(0).record.model_copy(update={"kind": kind}))
     is_shared = kind in (DecisionKind.PREDICTION, DecisionKind.OFFER, DecisionKind.STATUS)
     assert event.key() == ("n1/cpu" if is_shared else "n1/d1")
-    assert is_subject_of(event, subject_of(event))
-    assert is_subject_of(event, subject_of(event, "n1/d1")), "records of earlier versions are read"
-    assert not is_subject_of(event, subject_of(event, "n2/d1"))
-    assert not is_subject_of(event, subject_of(event, "n1/memory"))

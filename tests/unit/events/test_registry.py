@@ -27,10 +27,9 @@ STREAMS = {
         "agent.block_changed",
     },
     "INTENTS": {"intent.declared"},
+    "AGENTS": {"intent.observed", "eviction.completed", "agent.decision_recorded"},
     "DECISIONS": {
         "decision.recorded",
-        "intent.observed",
-        "eviction.completed",
         "effect.measured",
         "strategy.checked",
         "state.quarantined",
@@ -93,4 +92,5 @@ def test_an_event_stays_in_its_stream() -> None:
 def test_what_an_event_declares_agrees() -> None:
     for payload in EVENTS:
         assert not (payload.COMMAND and payload.FROM_AGENT), payload
-        assert not payload.ALSO_FROM or payload.FROM_AGENT, payload
+        assert not (payload.ALSO_FROM or payload.AGENT_KEYS) or payload.FROM_AGENT, payload
+        assert bool(payload.AGENT_KEYS) is (payload.FROM_AGENT and payload.KEY_PARTS > 1), payload

@@ -92,6 +92,12 @@ def test_an_agent_that_sends_poison_is_named_from_its_first_messages_on(number: 
     assert fired(POISON, series, FIRST + 11 * MINUTE) == {}
 
 
+@pytest.mark.parametrize(("number", "fires"), [(99, False), (100, True)])
+def test_an_agent_that_floods_is_named(number: int, fires: bool) -> None:
+    series = {("slackwater_bus_over_rate_total", named(instance="one", node="n1")): begins_at_once(number)}
+    assert fired("SlackwaterAgentFloods", series, FIRST + MINUTE) == ({named(node="n1"): number} if fires else {})
+
+
 def test_an_agent_that_goes_on_sending_poison_is_named_as_long_as_it_does() -> None:
     growing: Series = lambda now: max(0.0, (now - FIRST) / 60)  # noqa: E731 - a drawing
     series = {("slackwater_bus_dead_letters_by_node_total", named(instance="one", node="n1")): growing}

@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 import msgspec
 from tests.world.trace import Step
 
+from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
 from slackwater.events.codec.body import decode_body
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Payload
 
 P = TypeVar("P", bound=Payload)
-_RECORDED = f"sw.v1.{DecisionRecorded.TYPE}."
+_RECORDED = tuple(f"sw.v1.{payload.TYPE}." for payload in (DecisionRecorded, AgentDecisionRecorded))
 
 
 def payload_of(step: Step, payload: type[P]) -> P | None:

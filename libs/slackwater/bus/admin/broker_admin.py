@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import NoReturn, Protocol, runtime_checkable
 
 from slackwater.bus.codec.cloudevents import MESSAGE_ID, Message, subject_key
+from slackwater.events.envelope import is_of_agent
 from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Unavailable
 
@@ -64,7 +65,7 @@ class DeadLetterRow:
     def sender(self) -> str:
         """The node whose agent sent the message, from its subject; empty if a service sent it."""
         event = next((payload for payload in EVENTS if self.subject.startswith(f"sw.v1.{payload.TYPE}.")), None)
-        if event is None or not event.FROM_AGENT or self.headers.get("ce-source") in event.ALSO_FROM:
+        if event is None or not is_of_agent(event, self.subject):
             return ""
         return subject_key(self.subject).split("/", 1)[0]
 

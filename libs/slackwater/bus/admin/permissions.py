@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 from slackwater.bus.admin.streams import Topology, durable_names, event_named
 from slackwater.bus.connect.access import AGENT_API_PREFIX, API_PREFIX, agent_user, inbox_of
-from slackwater.events.envelope import BroadcastPayload, Payload, own_subjects, subjects_of
+from slackwater.events import envelope
+from slackwater.events.envelope import BroadcastPayload, Payload, agent_subjects, own_subjects, subjects_of
 from slackwater.events.registry import BROADCASTS, EVENTS
 
 CONTROL = "CONTROL"
@@ -55,7 +56,8 @@ def service_subjects(part: PartSubjects, topology: Topology) -> list[str]:
     inbox, where JetStream delivers requested messages, and to the broadcasts it consumes; of the
     parts in this account only a simulated fleet consumes any.
     """
-    allowed = {subjects_of(_named(event)) for event in part.publishes} | {f"{API_PREFIX}.INFO"}
+    allowed = {envelope.service_subjects(_named(event), part.name) for event in part.publishes}
+    allowed.add(f"{API_PREFIX}.INFO")
     for stream in topology.streams:
         allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
     for payload in _kept(part.consumes):
@@ -122,7 +124,7 @@ def agent_imports(agent: PartSubjects, node: str) -> dict[str, str]:
     """Returns the imports of the agent of `node`, its whole view: subject in CONTROL → name in the
     agent's account.
     """
-    imports = {subject: subject for subject in (own_subjects(event_named(event), node) for event in agent.publishes)}
+    imports = {subject: subject for event in agent.publishes for subject in agent_subjects(event_named(event), node)}
     for payload in _kept(agent.consumes):
         for suffix in _of_watch(payload.STREAM, agent_user(node), own_subjects(payload, node)):
             imports[f"{API_PREFIX}.{suffix}"] = f"{AGENT_API_PREFIX}.{suffix}"

@@ -153,6 +153,7 @@ def stream_config(name: str, spec: StreamSpec) -> StreamConfig:
         max_bytes=spec.max_bytes,
         max_age=spec.max_age_seconds or 0,
         max_msgs_per_subject=spec.max_messages_per_subject or -1,
+        max_msg_size=spec.max_message_bytes or -1,
         duplicate_window=window,
         max_consumers=MOST_CONSUMERS,
         allow_direct=True,

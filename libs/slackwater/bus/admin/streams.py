@@ -37,6 +37,7 @@ class StreamSpec(BaseModel):
     max_bytes: int = Field(gt=0)
     max_age_seconds: float | None = Field(default=None, gt=0)
     max_messages_per_subject: int | None = Field(default=None, gt=0)
+    max_message_bytes: int | None = Field(default=None, gt=0)
     duplicate_window_seconds: float = Field(default=120, gt=0)
     compression: Literal["none", "s2"] = "none"
     """Of the file; `max_bytes` counts the published bytes."""

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import Undecodable, decode_body
-from slackwater.events.envelope import Event, Payload, built, is_subject_of
+from slackwater.events.envelope import KEY_POSITION, Event, Payload, agent_source, built, is_of_agent
 from slackwater.events.serialized import Written, written
 from slackwater.model.bounds import MOST_NAME, TimeSpan
 
@@ -25,7 +25,6 @@ SPEC_VERSION = "1.0"
 CONTENT_TYPE = "application/json"
 MESSAGE_ID = "Nats-Msg-Id"
 TYPE_PREFIX = "io.slackwater."
-_KEY_POSITION = 5  # sw . v1 . usage . reported . 17 . key…
 _UNSAFE = re.compile(r"[^!#$&-~]|%")
 _ESCAPED = re.compile(r"(?:=[0-9A-F]{2})+")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
@@ -103,18 +102,23 @@ def decode_on(
     Raises Undecodable.
 
     The broker lets an agent publish only on its own node's subjects, so the subject identifies the
-    sender. A body that names another node is forged or defective and is not delivered.
+    sender, whatever `ce-source` says. A body that names another node is forged or defective and is
+    not delivered.
     """
-    event = decode(payload, headers, body, read=read)
-    if not is_subject_of(event.data, subject):
-        message = f"{payload.TYPE} of {event.data.key()!r} came on the subject of {subject_key(subject)!r} ({subject})"
+    attributes, data = attributes_of(payload, headers), decode_body(payload, body, read)
+    if payload.FROM_AGENT:
+        is_agent = is_of_agent(payload, subject)
+        attributes["source"] = agent_source(data.key().split("/")[0]) if is_agent else subject.rpartition(".")[2]
+    event: Event[P] = built(Event, attributes | {"data": data})
+    if subject != event.subject:
+        message = f"{payload.TYPE} of {data.key()!r} came on the subject of {subject_key(subject)!r} ({subject})"
         raise Undecodable(message, code="wrong_subject")
     return event
 
 
 def subject_key(subject: str) -> str:
     """Returns the key in a subject, as `Payload.key` gave it; empty for a foreign subject."""
-    tokens = subject.split(".")[_KEY_POSITION:]
+    tokens = subject.split(".")[KEY_POSITION:]
     return "/".join(_ESCAPED.sub(_unescape_bytes, token) for token in tokens)
 
 

@@ -23,7 +23,8 @@ from slackwater.bus.connect.access import API_PREFIX, NatsAccess
 from slackwater.bus.connect.connections import CONNECT_SECONDS, BulkConnection, Connector, ended
 from slackwater.bus.connect.publisher import NotStored, StreamPublisher
 from slackwater.bus.consume.agent_block_watch import BlockWatch
-from slackwater.bus.consume.agent_blocks import BlockGate, Blocks
+from slackwater.bus.consume.agent_blocks import Blocks
+from slackwater.bus.consume.agent_rates import agent_gates
 from slackwater.bus.consume.dead_letter_store import DeadLetterStore
 from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.consume.deliveries import NatsDelivery, ReadDelivery
@@ -33,7 +34,7 @@ from slackwater.bus.consume.partition_ownership import Unsettled
 from slackwater.bus.consume.partitions import WHOLE, Lane, PartitionedConsumption, PartitionedPuller
 from slackwater.bus.consume.pull_requests import Puller
 from slackwater.bus.consume.reader_tasks import ReaderTasks
-from slackwater.bus.consume.settlement import Settler
+from slackwater.bus.consume.settlement import Gate, Settler
 from slackwater.bus.consume.skip_to_latest import skip_policy
 from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import BatchHandler, Consumption, Holds, StreamHead, Worth
@@ -166,9 +167,9 @@ class NatsBus:
         spec = self._spec(payload, consumer)
         counters = self._counted(consumer)
         await self._block_watch.load(payload)
-        gate = self._gate(payload, consumer)
+        gates = self._gates(payload, consumer)
         settler = Settler(
-            payload, consumer, spec, handler, self._dead_letters.bury, counters, read=read, worth=worth, gate=gate
+            payload, consumer, spec, handler, self._dead_letters.bury, counters, read=read, worth=worth, gates=gates
         )
         if spec.partitioned:
             async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
@@ -303,7 +304,7 @@ class NatsBus:
 
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:
         await self._block_watch.load(payload)
-        return None if self.blocks.hides(payload, node) else await latest_of(self._js, payload, node)
+        return await latest_of(self._js, payload, node, self.blocks)
 
     async def settled_up_to(self, consumer: str) -> int:
         try:
@@ -384,10 +385,9 @@ class NatsBus:
     def _counted(self, consumer: str) -> Counters:
         return self._counters.setdefault(consumer, Counters())
 
-    def _gate(self, payload: type[Payload], consumer: str) -> BlockGate:
-        keeps_last = self._topology.keeps_last(payload.STREAM)
-        counters, meter = self._counted(consumer), self._metrics.of(consumer)
-        return BlockGate(payload, lambda: self.blocks, counters, meter, keeps_last=keeps_last)
+    def _gates(self, payload: type[Payload], consumer: str) -> Sequence[Gate]:
+        counters, keeps_last = self._counted(consumer), self._topology.keeps_last(payload.STREAM)
+        return agent_gates(payload, consumer, lambda: self.blocks, counters, self._metrics, keeps_last=keeps_last)
 
     def _spec(self, payload: type[Payload], consumer: str) -> ConsumerSpec:
         spec = self._topology.consumers.get(consumer)

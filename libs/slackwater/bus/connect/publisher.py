@@ -20,6 +20,8 @@ SUBJECT_BYTES = 1024
 """A longer subject approaches the broker's control line limit (4 KiB with the reply), beyond which
 it disconnects.
 """
+MESSAGE_TOO_LARGE = 10054
+"""JetStream's error code for a message above the limit of its stream."""
 _HEADER_BYTES = 16
 """Upper estimate per header block and per header line, in addition to name and value."""
 
@@ -107,6 +109,8 @@ class StreamPublisher:
         self._missing.pop(stream, None)
         if "error" in answer:
             text = _refusal_text(stream, message, answer["error"])
+            if answer["error"].get("err_code") == MESSAGE_TOO_LARGE:
+                raise InvalidInput(text, code="message_too_large")
             if _is_at_limit(answer["error"]):
                 self._troubles.pop(stream, None)
                 raise StreamFull(text)

@@ -9,7 +9,7 @@ from slackwater.bus.codec.cloudevents import subject_key
 from slackwater.bus.consume.metrics import ConsumerMeter
 from slackwater.bus.consume.stats import Counters
 from slackwater.events.agent_block_changed import AgentBlockChanged
-from slackwater.events.envelope import Payload
+from slackwater.events.envelope import Payload, is_of_agent
 
 if TYPE_CHECKING:
     from slackwater.bus.consume.settlement import Delivery
@@ -38,12 +38,12 @@ class Blocks:
         """The last change of a node; None if its agent was never blocked."""
         return self._last.get(node)
 
-    def hides(self, payload: type[Payload], node: str, source: str | None = None) -> bool:
-        """Returns whether an event of this type about the node came from an agent that is blocked
-        now. `source`: as it says; some types come from services, too.
-        """
-        change = self._last.get(node)
-        return payload.FROM_AGENT and source not in payload.ALSO_FROM and change is not None and change.blocked
+    def hides(self, payload: type[Payload], subject: str) -> bool:
+        """Returns whether an event of this type with this subject came from an agent that is blocked now."""
+        if self.is_empty or not is_of_agent(payload, subject):
+            return False
+        change = self._last.get(_node_in(subject))
+        return change is not None and change.blocked
 
     @property
     def is_empty(self) -> bool:
@@ -86,8 +86,7 @@ class BlockGate:
         self._counters = counters
         self._meter = meter
         self._keeps_last = keeps_last
-        self._is_from_agents = payload.FROM_AGENT
-        self._also_from = payload.ALSO_FROM
+        self._payload = payload
         self._held: dict[int, int] = {}
         """Deliveries by stream position, up to and including the one that first found the agent
         unblocked.
@@ -95,12 +94,12 @@ class BlockGate:
 
     async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
         """Returns the messages to handle; the others are settled."""
-        if not self._is_from_agents or (blocks := self._blocks()).is_empty:
+        if (blocks := self._blocks()).is_empty:
             return batch
         admitted: list[Delivery] = []
         for delivery in batch:
-            change = blocks.last(subject_key(delivery.subject).split("/", 1)[0])
-            if change is None or self._is_of_a_service(delivery):
+            change = blocks.last(_node_in(delivery.subject))
+            if change is None or not is_of_agent(self._payload, delivery.subject):
                 admitted.append(delivery)
             elif change.blocked:
                 await self._leave_unread(delivery)
@@ -117,17 +116,15 @@ class BlockGate:
         self._meter.blocked()
         await delivery.ack()
 
-    def _is_of_a_service(self, delivery: Delivery) -> bool:
-        """Returns whether the event's source names a service. Types that only agents publish ignore
-        the source, which can be forged.
-        """
-        return delivery.headers.get("ce-source") in self._also_from
-
     def _released(self, delivery: Delivery) -> Delivery:
         if not self._keeps_last or delivery.deliveries == 1:
             return delivery
         held = self._held.setdefault(delivery.stream_sequence, delivery.deliveries - 1)
         return ReleasedDelivery(delivery, held)
+
+
+def _node_in(subject: str) -> str:
+    return subject_key(subject).split("/", 1)[0]
 
 
 class ReleasedDelivery:

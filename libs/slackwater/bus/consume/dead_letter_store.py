@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from urllib.parse import unquote
 
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.consume.dead_letters import BODY_BYTES, DeadLetter
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.consume.token_buckets import TokenBuckets
-from slackwater.events.codec.body import UNDECODABLE_CODES
+from slackwater.events import envelope
 from slackwater.events.registry import EVENTS
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
@@ -22,11 +21,6 @@ log = get_logger(__name__)
 
 LETTERS_AT_ONCE, LETTER_SECONDS = 20, 10.0
 """Per node and consumer: the burst, then one letter per LETTER_SECONDS."""
-MOST_NODES = 50
-"""Nodes with a series of their own in the metric; the others share one series. An alert names only
-a few.
-"""
-OTHER = "other"
 CUT_BYTES = 32_768
 WHOLE_AT_ONCE, WHOLE_SECONDS = 4, 600.0
 """Per node: letters above CUT_BYTES that are stored whole, then one per WHOLE_SECONDS. The others are cut, so that the
@@ -48,7 +42,6 @@ class DeadLetterStore:
         self._metrics = metrics
         self._buckets = TokenBuckets[tuple[str, str]](LETTERS_AT_ONCE, LETTER_SECONDS)
         self._whole = TokenBuckets[str](WHOLE_AT_ONCE, WHOLE_SECONDS)
-        self._named: set[str] = set()
 
     async def bury(self, letter: DeadLetter) -> bool:
         """Returns whether the letter is stored; False if the message is given up without one.
@@ -98,20 +91,10 @@ class DeadLetterStore:
         return False
 
     def _count(self, node: str) -> None:
-        if len(self._named) < MOST_NODES:
-            self._named.add(node)
-        self._metrics.dead_letters_by_node.labels(node if node in self._named else OTHER).inc()
+        self._metrics.dead_letters_by_node.labels(self._metrics.node_label(node)).inc()
 
 
 def is_of_agent(letter: DeadLetter) -> bool:
-    """Returns whether an agent published the message, as far as can be determined.
-
-    Services record decisions too, under a source of their own. A source can be forged, but services
-    publish only decodable messages: an undecodable one counts as the agent's, whatever source it
-    names.
-    """
+    """Returns whether an agent published the message."""
     event = AGENT_EVENTS.get(".".join(letter.subject.split(".")[2:4]))
-    if event is None:
-        return False
-    names_a_service = unquote(letter.headers.get("ce-source", "")) in event.ALSO_FROM
-    return letter.reason in UNDECODABLE_CODES or not names_a_service
+    return event is not None and envelope.is_of_agent(event, letter.subject)

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from slackwater.bus.port import Done, Reject, Settlement
 from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
+MOST_NODES = 50
+"""Nodes with a series of their own in a metric of nodes; the others share one series. An alert names only a few."""
+OTHER = "other"
+
 
 class BusMetrics:
     """All metrics of the bus."""
 
     def __init__(self, meters: Meters) -> None:
+        self._named: set[str] = set()
         self.messages = meters.counter(
             "slackwater_bus_messages_total",
             "Messages settled (done, retry, reject, undecodable, exhausted).",
@@ -54,6 +59,12 @@ class BusMetrics:
             ["consumer"],
             look="Expected during a block; see `slackwater get blocked`.",
         )
+        self.over_rate = meters.counter(
+            "slackwater_bus_over_rate_total",
+            "Agents' messages left unread: beyond 200 per node and consumer at once, then 16 a second.",
+            ["node"],
+            look="Any growth: the agent of the node floods.",
+        )
         self.handling = meters.histogram(
             "slackwater_bus_handling_seconds",
             "Duration of handling a batch.",
@@ -72,6 +83,12 @@ class BusMetrics:
             ["stream"],
             look="Growth: a stream is full or the broker is away.",
         )
+
+    def node_label(self, node: str) -> str:
+        """Returns the label of a node: its name, or OTHER after MOST_NODES of them."""
+        if len(self._named) < MOST_NODES:
+            self._named.add(node)
+        return node if node in self._named else OTHER
 
     def of(self, consumer: str) -> ConsumerMeter:
         return ConsumerMeter(self, consumer)

@@ -72,7 +72,7 @@ class Delivery(Readable, Protocol):
 
 
 class Gate(Protocol):
-    """Selects the messages of a batch to handle, and settles the others (see BlockGate)."""
+    """Selects the messages of a batch to handle, and settles the others (see BlockGate, RateGate)."""
 
     async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]: ...
 
@@ -91,12 +91,12 @@ class Settler(Generic[P]):
         *,
         read: fast_decode.Read | None = None,
         worth: Worth | None = None,
-        gate: Gate | None = None,
+        gates: Sequence[Gate] = (),
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._handling = Handling(payload, consumer, handler, bury, counters, read=read)
         self._is_worth_reading = worth
-        self._gate = gate
+        self._gates = gates
         self._consumer = consumer
         self._spec = spec
         self._counters = counters
@@ -111,8 +111,8 @@ class Settler(Generic[P]):
         self._counters.delivered += len(batch)
         self._counters.pending = batch[-1].pending
         self._handling.meter.delivered(sum(delivery.deliveries > 1 for delivery in batch))
-        if self._gate is not None:
-            batch = await self._gate.admit(batch)
+        for gate in self._gates:
+            batch = await gate.admit(batch)
         left = list(await self._worth_reading(batch))
         async with _kept_in_progress(left, self._spec.ack_wait_seconds / 2):
             if not self._spec.latest_only:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import TypeVar
 
 from nats.errors import Error as NatsError
@@ -11,8 +12,9 @@ from nats.js.errors import APIError, NotFoundError
 
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.codec.decoder import decoded_or_none
+from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.bus.port import StreamHead
-from slackwater.events.envelope import Event, Payload, own_subjects, subjects_of
+from slackwater.events.envelope import Event, Payload, subjects_about, subjects_of
 from slackwater.model.errors import Unavailable
 
 P = TypeVar("P", bound=Payload)
@@ -36,12 +38,21 @@ async def _end(js: JetStreamContext, stream: str, subjects: str) -> int:
         return 0
 
 
-async def latest_of(js: JetStreamContext, payload: type[P], node: str) -> Event[P] | None:
-    """See slackwater.bus.port.Bus.latest; whether the agent is blocked is not asked here. Raises Unavailable."""
-    try:
-        last = await js.get_last_msg(payload.STREAM, own_subjects(payload, node))
-    except NotFoundError:
-        return None
-    except (NatsError, APIError, TimeoutError) as error:
-        raise Unavailable(f"the last {payload.TYPE} of {node} cannot be read now: {error!r}") from error
-    return decoded_or_none(payload, Message(last.subject or "", last.headers or {}, last.data or b""))
+async def latest_of(js: JetStreamContext, payload: type[P], node: str, blocks: Blocks) -> Event[P] | None:
+    """See slackwater.bus.port.Bus.latest. Raises Unavailable."""
+    found: list[tuple[int, Message]] = []
+    for subject in subjects_about(payload, node):
+        try:
+            last = await js.get_last_msg(payload.STREAM, subject)
+        except NotFoundError:
+            continue
+        except (NatsError, APIError, TimeoutError) as error:
+            raise Unavailable(f"the last {payload.TYPE} of {node} cannot be read now: {error!r}") from error
+        found.append((last.seq or 0, Message(last.subject or "", last.headers or {}, last.data or b"")))
+    return latest_in(payload, found, blocks)
+
+
+def latest_in(payload: type[P], found: Iterable[tuple[int, Message]], blocks: Blocks) -> Event[P] | None:
+    """Returns the event with the highest position, without those of a blocked agent; None if it cannot be decoded."""
+    shown = [one for one in found if not blocks.hides(payload, one[1].subject)]
+    return decoded_or_none(payload, max(shown, key=itemgetter(0))[1]) if shown else None

@@ -9,7 +9,6 @@ from typing import Generic, TypeVar
 
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.codec.decoder import decode_message
-from slackwater.bus.codec.failures import node_of
 from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Event, Payload, subjects_of
@@ -67,10 +66,7 @@ class WatchDelivery(Generic[P]):
         await self._handle(message)
 
     def _is_hidden(self, message: Message) -> bool:
-        blocks = self._blocks()
-        if blocks.is_empty:
-            return False
-        return blocks.hides(self._payload, node_of(message.subject), message.headers.get("ce-source"))
+        return self._blocks().hides(self._payload, message.subject)
 
     async def _handle(self, message: Message) -> None:
         try:

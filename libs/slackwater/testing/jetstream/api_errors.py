@@ -58,6 +58,10 @@ def stream_full() -> JetStreamError:
     return JetStreamError(503, 10077, "maximum bytes exceeded")
 
 
+def message_too_large() -> JetStreamError:
+    return JetStreamError(400, 10054, "message size exceeds maximum allowed")
+
+
 def storage_differs() -> JetStreamError:
     return JetStreamError(500, 10052, "stream configuration update can not change storage type")
 

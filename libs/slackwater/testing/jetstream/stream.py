@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from slackwater.bus.codec.cloudevents import MESSAGE_ID, Message
-from slackwater.testing.jetstream.api_errors import require_modelled, stream_full
+from slackwater.testing.jetstream.api_errors import message_too_large, require_modelled, stream_full
 from slackwater.testing.jetstream.subjects import matches, matches_any
 
 _UNLIMITED = float("inf")
@@ -23,6 +23,7 @@ DEFAULTS: Mapping[str, Any] = {
     "max_bytes": -1,
     "max_age": 0,
     "max_msgs_per_subject": -1,
+    "max_msg_size": -1,
     "discard": "old",
     "storage": "file",
     "duplicate_window": 120_000_000_000,
@@ -38,7 +39,6 @@ _KNOWN: Mapping[str, Collection[Any] | None] = {
     "retention": ("limits",),
     "max_msgs": (-1, 0),
     "num_replicas": (0, 1),
-    "max_msg_size": (-1, 0),
     "storage": ("file", "memory"),
     "discard": ("old", "new"),
     **dict.fromkeys(("no_ack", "sealed", "deny_delete", "deny_purge", "allow_rollup_hdrs", "mirror_direct"), (False,)),
@@ -103,6 +103,7 @@ class MemoryStream:
         self.is_in_memory = self.config["storage"] == "memory"
         self._discards_new = self.config["discard"] == "new"
         self._most_bytes = self.config["max_bytes"] if self.config["max_bytes"] > 0 else _UNLIMITED
+        self._most_message_bytes = self.config["max_msg_size"] if self.config["max_msg_size"] > 0 else _UNLIMITED
         self._per_subject = self.config["max_msgs_per_subject"] if self.config["max_msgs_per_subject"] > 0 else None
         self._longest_age = self.config["max_age"] / 1e9 or _UNLIMITED
         self._window = self.config["duplicate_window"] / 1e9
@@ -121,6 +122,8 @@ class MemoryStream:
             known = self._ids.get(identity)
             if known is not None and seconds - known[1] < self._window:
                 return known[0], True
+        if _header_bytes(message.headers) + len(message.body) > self._most_message_bytes:
+            raise message_too_large()
         size = self._size(message)
         if self._discards_new and self.bytes + size >= self._most_bytes and not self._replaces(message.subject, size):
             raise stream_full()
@@ -229,8 +232,13 @@ class MemoryStream:
 
     def _size(self, message: Message) -> int:
         size = self._record_bytes + len(message.subject) + len(message.body)
-        headers = message.headers
-        if headers:
-            lines = sum(map(len, headers)) + sum(map(len, headers.values())) + len(headers) * _HEADER_LINE_BYTES
-            size += lines + _HEADER_BLOCK_BYTES + (0 if self.is_in_memory else _HEADER_LENGTH_BYTES)
+        if message.headers:
+            size += _header_bytes(message.headers) + (0 if self.is_in_memory else _HEADER_LENGTH_BYTES)
         return size
+
+
+def _header_bytes(headers: Mapping[str, str]) -> int:
+    if not headers:
+        return 0
+    lines = sum(map(len, headers)) + sum(map(len, headers.values())) + len(headers) * _HEADER_LINE_BYTES
+    return lines + _HEADER_BLOCK_BYTES

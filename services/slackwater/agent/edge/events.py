@@ -8,8 +8,8 @@ from typing import TypeVar
 from slackwater.agent.domain.tracing import TraceBudget
 from slackwater.agent.ports import Completion, Observed
 from slackwater.decisions.record import DecisionRecord
-from slackwater.events.decision_recorded import DecisionRecorded
-from slackwater.events.envelope import Event, Payload, event_of
+from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
+from slackwater.events.envelope import Event, Payload, agent_source, event_of
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
@@ -31,7 +31,7 @@ class Envelopes:
 
     @property
     def source(self) -> str:
-        return f"agent/{self.node}"
+        return agent_source(self.node)
 
     def origin(self, payload: P) -> Event[P]:
         """A payload that no event caused. It has a trace of its own, which is not exported."""
@@ -54,10 +54,10 @@ class Envelopes:
     def observed(self, observed: Observed) -> Event[IntentObserved]:
         return event_of(observed.payload, source=self.source, time=self.clock.now(), causedby=observed.cause)
 
-    def decided(self, record: DecisionRecord, cause: Event[IntentDeclared]) -> Event[DecisionRecorded]:
+    def decided(self, record: DecisionRecord, cause: Event[IntentDeclared]) -> Event[AgentDecisionRecorded]:
         """A decision of this agent by the rules that came with `cause`."""
         return event_of(
-            DecisionRecorded(record=record),
+            AgentDecisionRecorded(record=record),
             source=self.source,
             time=record.decided_at,
             causedby=cause.id,

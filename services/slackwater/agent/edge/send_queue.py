@@ -1,6 +1,6 @@
 """The outgoing queue: facts first and in order until the bus has stored them, reports in a bounded buffer that drops
 the oldest, urgent reports a second time beside both. A message that the bus can never take is dropped; one that it does
-not take while it takes others does not block them, and facts of a full stream wait by themselves.
+not take while it takes others does not block them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from slackwater.bus.port import Bus
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported, is_disconnected
 from slackwater.events.waterline_crossed import crossing_of
-from slackwater.model.errors import InvalidInput, StreamFull, Unavailable
+from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
@@ -55,8 +55,6 @@ class Outgoing:
         self._wake = asyncio.Event()
         self._fact_flight: asyncio.Task[None] | None = None
         self._report_flights: dict[str, asyncio.Task[None]] = {}
-        self._full: dict[str, asyncio.Task[None]] = {}
-        """Full streams, each with the end of its pause."""
         self._pause = _FIRST_PAUSE
         self._failed: str | None = None
         self._doubts = 0
@@ -98,25 +96,22 @@ class Outgoing:
                     self._pause = min(_LONGEST_PAUSE, self._pause * 2)
                 self._begin()
         finally:
-            flights = [*self._report_flights.values(), *self._full.values()]
-            flights += [self._fact_flight] if self._fact_flight else []
+            flights = [*self._report_flights.values(), *([self._fact_flight] if self._fact_flight else [])]
             for flight in flights:
                 flight.cancel()
             await asyncio.gather(*flights, return_exceptions=True)
             await self._urgent.close()
             self._report_flights.clear()
-            self._full.clear()
             self._fact_flight = None
 
     def _begin(self) -> None:
         """Publish what may be under way now and is not. While the bus is away one message at a time, and a report after
         a fact that failed: the bus may refuse that fact only."""
         in_doubt = self.away and self._failed is not None and bool(self._reports)
-        fact = next((key for key, (event, _) in self._facts.items() if event.data.STREAM not in self._full), None)
-        if fact is not None and self._fact_flight is None and not in_doubt:
-            self._fact_flight = asyncio.create_task(self._carry(partial(self._try_fact, fact)))
+        if self._facts and self._fact_flight is None and not in_doubt:
+            self._fact_flight = asyncio.create_task(self._carry(self._publish_fact))
         behind = len(self._reports) > 1 and not self.away
-        if fact is not None and not behind and not in_doubt:
+        if self._facts and not behind and not in_doubt:
             return
         for event in self._reports.values():
             if len(self._report_flights) >= (AT_ONCE if behind else 1):
@@ -140,25 +135,10 @@ class Outgoing:
             if len(self):
                 self._wake.set()
 
-    async def _try_fact(self, key: str) -> None:
-        try:
-            await self._publish_fact(key)
-        except StreamFull as error:
-            stream = self._facts[key][0].data.STREAM
-            _log.warning("stream full", stream=stream, waiting=len(self._facts), error=error.message)
-            self._full[stream] = asyncio.create_task(self._end_pause(stream))
-
-    async def _end_pause(self, stream: str) -> None:
-        await self._clock.sleep(_LONGEST_PAUSE)
-        del self._full[stream]
-        self._wake.set()
-
-    async def _publish_fact(self, key: str) -> None:
-        event, stored = self._facts[key]
+    async def _publish_fact(self) -> None:
+        key, (event, stored) = next(iter(self._facts.items()))
         try:
             await self._bus.publish(event)
-        except StreamFull:
-            raise
         except Unavailable:
             self._failed = key
             raise
@@ -209,6 +189,6 @@ class Outgoing:
         """Publish what waits, once; raises Unavailable when the bus is away."""
         while len(self):
             if self._facts:
-                await self._publish_fact(next(iter(self._facts)))
+                await self._publish_fact()
             else:
                 await self._publish_report(next(iter(self._reports.values())))

@@ -11,7 +11,7 @@ import asyncio
 from slackwater.bus.port import Bus
 from slackwater.events.envelope import Event
 from slackwater.events.waterline_crossed import WaterlineCrossed
-from slackwater.model.errors import Unavailable
+from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -47,7 +47,7 @@ class UrgentReports:
     async def _carry(self, crossing: Event[WaterlineCrossed]) -> None:
         try:
             await self._bus.publish(crossing)
-        except Unavailable as error:
+        except (InvalidInput, Unavailable) as error:
             _log.debug("urgent report not told", error=error.message)
 
     def _landed(self, flight: asyncio.Task[None]) -> None:

@@ -20,6 +20,7 @@ from slackwater.agent.usecases.describe_node import PublishDescription
 from slackwater.agent.usecases.evict import EvictPods
 from slackwater.agent.usecases.sample import Tick
 from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_declared import AGENT_WRITER
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from slackwater.agent.usecases.guard_disconnected import DisconnectedGuard, DisconnectedRecords
 
 _log = get_logger(__name__)
-STANDS_IN_FOR, OWN_WRITER = "ensurance", "agent"
-"""The writer whose rules a disconnected agent applies, and the writer of what it decides."""
+STANDS_IN_FOR = "ensurance"
+"""The writer whose rules a disconnected agent applies."""
 _CONNECTED_WITHIN_SECONDS = 5.0
 """So long after a start no agent counts as disconnected: a connected one receives ensurance's documents before that."""
 DECISIONS_KEPT = 200
@@ -149,7 +150,7 @@ class DisconnectedMode:
                 self.converge,
                 self.clock,
                 pods,
-                lambda requests: self.evict.consider(requests, {OWN_WRITER: True}),
+                lambda requests: self.evict.consider(requests, {AGENT_WRITER: True}),
                 leaving,
                 begun_at,
                 evicts=self.evict.begins,

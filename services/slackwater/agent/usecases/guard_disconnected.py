@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from slackwater.agent.domain.desired_state import DesiredState
-from slackwater.agent.domain.disconnected import WRITER, LimitDecisions, Machine, desired_state, fading, inherited
+from slackwater.agent.domain.disconnected import LimitDecisions, Machine, desired_state, fading, inherited
 from slackwater.agent.domain.evictions import EvictionRequest
 from slackwater.agent.domain.observation import Instant
 from slackwater.agent.usecases.converge import ConvergeToIntents, Held
@@ -21,7 +21,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.decisions.record_budget import RecordAccount, RecordBudget, recorded
 from slackwater.events.decision_recorded import stream_bytes
 from slackwater.events.eviction_completed import EvictionCompleted
-from slackwater.events.intent_declared import eviction_id
+from slackwater.events.intent_declared import AGENT_WRITER, eviction_id
 from slackwater.model.identifiers import new_id
 from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
@@ -83,7 +83,7 @@ class DisconnectedGuard:
         view, made = self._plan(instant, pods, leaving, now)
         source = DecisionContext(
             view.node, view.capacity_milli or 0, self.state, _book(self.policies), self.options, now, view,
-            self.held.event.id, WRITER,
+            self.held.event.id, AGENT_WRITER,
         )  # fmt: skip
         recorded = [(one, record_of(new_id(), one, made.cycle, source)) for one in made.cycle.recorded]
         self._note(made, recorded)
@@ -139,7 +139,7 @@ class DisconnectedGuard:
             grace = GRACE_SECONDS if step.grace_seconds is None else float(step.grace_seconds)
             self.evictions.append(
                 EvictionRequest(
-                    eviction_id(record.id, number), step.uid, WRITER, grace, deadline, record.id, record.reason,
+                    eviction_id(record.id, number), step.uid, AGENT_WRITER, grace, deadline, record.id, record.reason,
                     self.held.event.id,
                 )
             )  # fmt: skip

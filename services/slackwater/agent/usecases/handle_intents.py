@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from slackwater.agent.domain.stored_reports import StoredReports
 from slackwater.agent.ports import IntentFile, Publisher
 from slackwater.agent.usecases.converge import ConvergeToIntents
-from slackwater.agent.usecases.disconnected_mode import OWN_WRITER, DisconnectedMode
+from slackwater.agent.usecases.disconnected_mode import DisconnectedMode
 from slackwater.agent.usecases.evict import EvictPods, eviction_requests
 from slackwater.agent.usecases.start_workloads import StartWorkloads, start_requests
 from slackwater.events.envelope import Event
-from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.intent_declared import AGENT_WRITER, IntentDeclared
 from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
@@ -74,7 +74,7 @@ class HandleIntents:
         alive = {writer: document.desired.alive(now) for writer, document in held.items()}
         if self.disconnected.guard is not None:
             requests += self.disconnected.evictions()
-            alive[OWN_WRITER] = True
+            alive[AGENT_WRITER] = True
         return bool(requests) and self.evict.consider(requests, alive)
 
     def consider_starts(self) -> None:

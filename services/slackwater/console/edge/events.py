@@ -12,6 +12,7 @@ from slackwater.console import CONSUMES
 from slackwater.console.ports import ConsoleMeter
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.agent_block_changed import AgentBlockChanged
+from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, Payload
@@ -87,6 +88,7 @@ def projections(record: RecordEvents) -> dict[type[Payload], Record]:
         PeakPredicted: record.peak_predicted,
         ResourcesOffered: record.resources_offered,
         DecisionRecorded: record.decision_recorded,
+        AgentDecisionRecorded: record.decision_recorded,
         EffectMeasured: record.effect_measured,
         IntentObserved: record.intent_observed,
         EvictionCompleted: record.eviction_completed,

@@ -18,10 +18,9 @@ from tests.world.servers import Commit
 from tests.world.trace import Kind, Step
 from tests.world.world import World
 
-from slackwater.agent.usecases.disconnected_mode import OWN_WRITER
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
-from slackwater.events.intent_declared import IntentDeclared
+from slackwater.events.intent_declared import AGENT_WRITER, IntentDeclared
 from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.policies.autonomy import AutonomyPolicy
@@ -68,7 +67,7 @@ class EvictionsAreCarriedOutOnce(Invariant):
         if len(going) != 1:
             raise Violation(f"{station.node}: signal {effect.what} to {uid}, for which the ledger has {records}")
         [record] = going
-        if record["writer"] != OWN_WRITER and record["id"] not in self._declared:
+        if record["writer"] != AGENT_WRITER and record["id"] not in self._declared:
             raise Violation(f"{station.node}: eviction {record['id']} of {uid} was never declared")
         begun = self._begun.setdefault(record["id"], record["started_at"])
         if begun != record["started_at"]:
@@ -162,7 +161,7 @@ class EvictionsAreWithinAutonomy(Invariant):
         if most > per_node:
             raise Violation(f"{node}: {writer} began {most} evictions within an hour; allowed: {per_node}")
         per_pool = max(one.policy.evictions_per_hour + (one.limits.evictions_per_cycle or 0) for one in grants)
-        total = sum(one.writer != OWN_WRITER for one in lately)
+        total = sum(one.writer != AGENT_WRITER for one in lately)
         if total > per_pool:
             raise Violation(f"{total} evictions in the pool within an hour; allowed with a last cycle: {per_pool}")
 

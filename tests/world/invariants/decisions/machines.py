@@ -21,7 +21,7 @@ from tests.world.world import World
 from slackwater.agent.domain.controls.cpu_limit import ENDING_SHARE, MIN_QUOTA_US
 from slackwater.agent.domain.controls.memory_high import hard_limit
 from slackwater.agent.domain.desired_state import DesiredState
-from slackwater.agent.usecases.disconnected_mode import OWN_WRITER
+from slackwater.events.intent_declared import AGENT_WRITER
 
 RAISED_V1 = "memory.limit_in_bytes"
 """The agent keeps this limit above what a pod cannot drop, whatever a document wants."""
@@ -101,10 +101,10 @@ class MachinesFollowDecisions(Invariant):
 
     def _note_own(self, process: str, uid: str, what: str, wanting: Iterable[tuple[DesiredState, int, str]]) -> None:
         wanting = tuple(wanting)
-        inherited = {decision for state, _, decision in wanting if state.writer != OWN_WRITER}
+        inherited = {decision for state, _, decision in wanting if state.writer != AGENT_WRITER}
         for state, _, decision in wanting:
             if (
-                state.writer == OWN_WRITER
+                state.writer == AGENT_WRITER
                 and state.lease_seconds == math.inf
                 and decision
                 and decision not in inherited
@@ -113,7 +113,7 @@ class MachinesFollowDecisions(Invariant):
 
     def _note_signal(self, process: str, station: Station, effect: Any) -> None:
         for one in ledger_of(station):
-            if one["pod_uid"] == effect.pod.uid and one["outcome"] is None and one["writer"] == OWN_WRITER:
+            if one["pod_uid"] == effect.pod.uid and one["outcome"] is None and one["writer"] == AGENT_WRITER:
                 self._carried_out[one["id"].rpartition("-")[0], effect.pod.uid, EVICT] = process
 
     def _is_ending(self, process: str) -> bool:

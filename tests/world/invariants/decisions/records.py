@@ -12,6 +12,7 @@ from tests.world.trace import Kind, Step
 from tests.world.world import World
 
 from slackwater.decisions.reasons import DecisionKind
+from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.intent_declared import IntentDeclared
 
@@ -39,7 +40,7 @@ class RecordsCanBeRepeated(Invariant):
         self._seen[kind] += 1
         if kind in AMOUNTS and self._seen[kind] > REPEATED_ALWAYS and self._seen[kind] % REPEATED_EACH:
             return
-        recorded = payload_of(step, DecisionRecorded)
+        recorded = payload_of(step, DecisionRecorded) or payload_of(step, AgentDecisionRecorded)
         if recorded is not None and not recorded.record.compact:
             check_repeats(recorded.record)
 

@@ -1,0 +1,82 @@
+"""Rates of agents: a consumer leaves unread what one agent publishes faster than any agent has reason to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from slackwater.bus.codec.failures import node_of
+from slackwater.bus.consume.agent_blocks import BlockGate, Blocks
+from slackwater.bus.consume.metrics import BusMetrics
+from slackwater.bus.consume.stats import Counters
+from slackwater.bus.consume.token_buckets import TokenBuckets
+from slackwater.events.envelope import Payload, is_of_agent
+from slackwater.telemetry.logs import get_logger
+
+if TYPE_CHECKING:
+    from slackwater.bus.consume.settlement import Delivery, Gate
+
+log = get_logger(__name__)
+
+AT_ONCE, EVERY_SECONDS = 200, 1 / 16
+"""Per node and consumer: the burst, then one message per EVERY_SECONDS. An agent reports once a second at most, and no
+stream keeps more than 200 messages of one of its subjects (a test holds that).
+"""
+HELD_SECONDS = 5.0
+"""Until a last value is delivered again, unless a newer one has taken its place."""
+LOG_SECONDS = 60.0
+
+
+def agent_gates(
+    payload: type[Payload],
+    consumer: str,
+    blocks: Callable[[], Blocks],
+    counters: Counters,
+    metrics: BusMetrics,
+    *,
+    keeps_last: bool,
+) -> Sequence[Gate]:
+    """Returns what messages of agents pass before a consumer reads them; none for a type that no agent publishes."""
+    if not payload.FROM_AGENT:
+        return ()
+    return (
+        BlockGate(payload, blocks, counters, metrics.of(consumer), keeps_last=keeps_last),
+        RateGate(payload, consumer, counters, metrics, keeps_last=keeps_last),
+    )
+
+
+class RateGate:
+    """Settles the messages of one consumer that are above the rate of their agent: unread, counted by node, logged once
+    a minute. Times are those at which the broker stored them, so that a backlog is no flood. Where the stream keeps the
+    last value (`keeps_last`) it is delivered again later, because it may be what is in force.
+    """
+
+    def __init__(
+        self, payload: type[Payload], consumer: str, counters: Counters, metrics: BusMetrics, *, keeps_last: bool
+    ) -> None:
+        self._payload = payload
+        self._consumer = consumer
+        self._counters = counters
+        self._metrics = metrics
+        self._keeps_last = keeps_last
+        self._rates = TokenBuckets[str](AT_ONCE, EVERY_SECONDS)
+        self._logged = TokenBuckets[str](1, LOG_SECONDS)
+
+    async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
+        """Returns the messages to handle; the others are settled."""
+        admitted: list[Delivery] = []
+        for delivery in batch:
+            node, stored_at = node_of(delivery.subject), delivery.stored_at_seconds
+            is_first = delivery.deliveries == 1 and is_of_agent(self._payload, delivery.subject)
+            if not is_first or self._rates.acquire(node, stored_at):
+                admitted.append(delivery)
+                continue
+            self._metrics.over_rate.labels(self._metrics.node_label(node)).inc()
+            if self._logged.acquire(node, stored_at):
+                log.warning("messages of an agent left unread", consumer=self._consumer, node=node, reason="rate")
+            if self._keeps_last:
+                await delivery.nak(HELD_SECONDS)
+            else:
+                self._counters.done += 1
+                await delivery.ack()
+        return admitted
