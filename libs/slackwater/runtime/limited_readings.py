@@ -58,7 +58,7 @@ class LimitedReadings:
         self._levels[reading.label] = level
         if level is not before:
             write = log.info if level is FillLevel.FINE else log.warning
-            write("fill level changed", resource=reading.label, level=level.value, used=reading.figures)
+            write("fill level changed", resource=reading.label, fill=level.value, used=reading.figures)
 
     def _remove(self, kind: str, name: str) -> None:
         self._metrics.used.remove(kind, name)
