@@ -56,6 +56,18 @@ class ServiceHealth(BaseModel):
     """The leases of all partitions, not only those of this replica."""
 
 
+class LimitedHealth(BaseModel):
+    """How far something that can be used up is used: bytes, or the number of sessions or descriptors. A stream or store
+    (`kind`) is the broker's and reported by every process; a disk, pool or descriptors are the process's own."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Name
+    name: Name
+    used: Count
+    limit: Count
+
+
 class ConsumerHealth(BaseModel):
     """Counts of one consumer's messages by outcome, since the process opened the consumer."""
 
@@ -84,6 +96,7 @@ class HealthReported(Payload):
     interval_seconds: Seconds
     services: Items[ServiceHealth]
     consumers: Items[ConsumerHealth] = ()
+    limited: Items[LimitedHealth] = ()
 
     def key(self) -> str:
         return self.instance

@@ -5,7 +5,7 @@ Decoding each row and encoding it again took a fifth of colocation's CPU time at
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -77,6 +77,17 @@ def payload_of(type_name: str) -> type[Payload]:
     if payload is None:
         raise InvalidInput(f"type: {type_name!r} {UNKNOWN_TYPE}", field="type")
     return payload
+
+
+def stream_of_type(type_name: str) -> str:
+    """The stream of a type with version; empty for an unknown type."""
+    payload = _PAYLOADS.get(type_name)
+    return payload.STREAM if payload is not None else ""
+
+
+def types_of_streams(streams: Collection[str]) -> list[str]:
+    """Every type with its version that these streams keep."""
+    return [name for name, payload in _PAYLOADS.items() if payload.STREAM in streams]
 
 
 def known_types() -> list[str]:

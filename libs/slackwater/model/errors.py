@@ -6,6 +6,7 @@
     ├── Conflict            the caller reads again, decides again and writes again
     │   └── Fenced          another replica owns the partition; this one drops its state and writes nothing
     ├── Unavailable         a dependency does not answer; a retry with backoff may succeed
+    │   └── StreamFull      one stream of the broker is full; the others take messages
     └── Misconfigured       the operator changes the machine or the settings, which forbid the request
 
 Each class has one stable `code` per meaning, which is never reused. Messages name the field, the value, what is allowed
@@ -56,6 +57,10 @@ class Unavailable(SlackwaterError):
     """A dependency does not answer; the same call may succeed later."""
 
     code = "unavailable"
+
+
+class StreamFull(Unavailable):
+    """A stream has as many bytes as it may and refuses new messages. What goes to other streams need not wait."""
 
 
 class Misconfigured(SlackwaterError):

@@ -42,10 +42,12 @@ def health_router(checks: Callable[[], Awaitable[Sequence[Check]]]) -> Routes:
     async def readyz(
         verbose: str | None = Query(None, description="give any value, or none, for the list"),
     ) -> Response:
-        """Whether everything this process runs is ready; `?verbose` lists the checks."""
+        """Whether everything this process runs is ready; `?verbose` lists all checks, not only failures and
+        warnings.
+        """
         results = await _within_time(checks)
         ready = all(check.ok for check in results)
-        lines = [_line(check) for check in results if verbose is not None or not check.ok]
+        lines = [_line(check) for check in results if verbose is not None or check.warns or not check.ok]
         lines.append("readyz check passed" if ready else "readyz check failed")
         return PlainTextResponse("\n".join(lines) + "\n", status_code=200 if ready else 503)
 
@@ -68,5 +70,5 @@ async def _within_time(checks: Callable[[], Awaitable[Sequence[Check]]]) -> Sequ
 
 
 def _line(check: Check) -> str:
-    mark, status = ("[+]", "ok") if check.ok else ("[-]", "failed")
+    mark, status = ("[!]", "warning") if check.warns else ("[+]", "ok") if check.ok else ("[-]", "failed")
     return f"{mark}{check.name} {status}" + (f": {check.detail}" if check.detail else "")

@@ -7,6 +7,7 @@ its own.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,8 +16,16 @@ from typing import TYPE_CHECKING, Protocol
 from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Bus
 from slackwater.events.envelope import event_of
-from slackwater.events.health_reported import ConsumerHealth, HealthCheck, HealthReported, LeaseHealth, ServiceHealth
+from slackwater.events.health_reported import (
+    ConsumerHealth,
+    HealthCheck,
+    HealthReported,
+    LeaseHealth,
+    LimitedHealth,
+    ServiceHealth,
+)
 from slackwater.model.errors import Unavailable
+from slackwater.model.limited_resource import LimitedResource
 from slackwater.model.time import Clock
 from slackwater.runtime.ownership import LeaseRow
 from slackwater.runtime.service import Check, Sharded
@@ -30,6 +39,8 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 INTERVAL_SECONDS = 5.0
+ASK_SECONDS = 2.0
+"""How long one service may take to answer, so that the report of the others is not overdue."""
 
 
 class OutboxNumbers(Protocol):
@@ -54,8 +65,16 @@ class HealthReports:
 
     name = "health"
 
-    def __init__(self, bus: Bus, clock: Clock, outbox: Outbox, interval_seconds: float = INTERVAL_SECONDS) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        clock: Clock,
+        outbox: Outbox,
+        limited: Callable[[], Sequence[LimitedResource]] = tuple,
+        interval_seconds: float = INTERVAL_SECONDS,
+    ) -> None:
         self._bus = bus
+        self._limited = limited
         self._clock = clock
         self._outbox = outbox
         self._interval = interval_seconds
@@ -87,7 +106,7 @@ class HealthReports:
 
     async def report(self) -> None:
         """Collect and publish one report. Raises Unavailable."""
-        services = [await self._service(each) for each in self._watched]
+        services = await asyncio.gather(*(self._service(each) for each in self._watched))
         now = self._clock.now()
         data = HealthReported(
             instance=self._instance,
@@ -97,6 +116,7 @@ class HealthReports:
             interval_seconds=self._interval,
             services=tuple(services),
             consumers=tuple(_consumer(name, stats) for name, stats in sorted(_stats(self._bus).items())),
+            limited=tuple(_limited(each) for each in self._limited()),
         )
         await self._bus.publish(event_of(data, source=f"health/{self._instance}", time=now))
 
@@ -119,15 +139,23 @@ class HealthReports:
 
     async def _checks(self, entry: Supervised) -> Sequence[Check]:
         try:
-            return await entry.service.checks() if entry.state.value == "running" else ()
+            async with asyncio.timeout(ASK_SECONDS):
+                return await entry.service.checks() if entry.state.value == "running" else ()
         except Unavailable as error:
             return [Check(entry.name, False, error.message)]
+        except TimeoutError:
+            return [Check(entry.name, False, f"no answer within {ASK_SECONDS:g} s")]
 
     async def _outbox_of(self, service: str) -> OutboxNumbers | None:
         try:
-            return await self._outbox(service)
-        except Unavailable:
+            async with asyncio.timeout(ASK_SECONDS):
+                return await self._outbox(service)
+        except (Unavailable, TimeoutError):
             return None
+
+
+def _limited(one: LimitedResource) -> LimitedHealth:
+    return LimitedHealth(kind=one.kind.value, name=one.name, used=one.used, limit=one.limit)
 
 
 def _lease(row: LeaseRow) -> LeaseHealth:

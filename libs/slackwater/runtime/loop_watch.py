@@ -1,25 +1,32 @@
-"""Polls what no event reports: backlogs of broker and outbox, connection pools, PostgreSQL
-availability.
+"""Polls what no event reports: backlogs of broker and outbox, PostgreSQL availability, and how far everything that has
+a limit is used.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from slackwater.bus.admin.backlogs import Backlogs
 from slackwater.model.errors import Unavailable
+from slackwater.model.limited_resource import FillLevel, Limited, LimitedResource
 from slackwater.model.time import Clock
+from slackwater.runtime.limited_readings import LimitedReadings
+from slackwater.runtime.process_limits import LOOK_SECONDS, process_limits
 from slackwater.runtime.service import Check
-from slackwater.store.engine import Connections
+from slackwater.store.engine import POOL_LIMIT, Connections
 from slackwater.store.port import Backlog
 from slackwater.telemetry.metrics import Meters
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-LOOK_SECONDS = 10.0
+POOL_READINGS = 3
+"""A pool counts as used as far as it was at each of so many readings: a burst is no shortage."""
 
 
 class WatchedBus(Protocol):
@@ -61,7 +68,7 @@ class WatchMetrics:
             "slackwater_stream_stored_bytes",
             "Size of a stream.",
             ["stream"],
-            look="Near slackwater_stream_limit_bytes: WINDOWS, DECISIONS refuse messages.",
+            look="Near slackwater_stream_limit_bytes: see slackwater_limited_resources.",
         )
         self.limit = meters.gauge(
             "slackwater_stream_limit_bytes",
@@ -108,17 +115,27 @@ class WatchMetrics:
 
 
 class LoopWatch:
-    """slackwater.runtime.service.Service, run beside the others of a process."""
+    """slackwater.runtime.service.Service, run beside the others of a process. `folders` are those that the process or
+    its embedded servers write, by the names of their disks.
+    """
 
     name = "watch"
 
     def __init__(
-        self, bus: WatchedBus, databases: Callable[[], Mapping[str, WatchedDatabase]], clock: Clock, meters: Meters
+        self,
+        bus: WatchedBus,
+        databases: Callable[[], Mapping[str, WatchedDatabase]],
+        clock: Clock,
+        meters: Meters,
+        folders: Mapping[str, Path] = MappingProxyType({}),
     ) -> None:
         self._bus = bus
         self._databases = databases
         self._clock = clock
         self._metrics = WatchMetrics(meters)
+        self._folders = folders
+        self._pools: dict[str, deque[int]] = {}
+        self._limited = LimitedReadings(meters)
 
     async def run(self, started: Callable[[], None]) -> None:
         started()
@@ -127,7 +144,14 @@ class LoopWatch:
             await self._clock.sleep(LOOK_SECONDS)
 
     async def checks(self) -> Sequence[Check]:
-        return ()
+        """Returns what can be used up: a warning when nearly full, a failure when full and another replica may have
+        what this one lacks.
+        """
+        return [Check(each.label, not each.stops_process, each.message, _warns(each)) for each in self.limited()]
+
+    def limited(self) -> Sequence[LimitedResource]:
+        """Returns the last readings of what can be used up, the fullest first."""
+        return self._limited.newest()
 
     def routers(self) -> Sequence[APIRouter]:
         return ()
@@ -135,6 +159,8 @@ class LoopWatch:
     async def check(self) -> None:
         """Poll everything once, concurrently; what does not answer is recorded as unavailable."""
         databases = self._databases()
+        self._sample_pools(databases)
+        self._limited.note("process", await process_limits(self._folders))
         await asyncio.gather(self._sample_bus(), *(self._sample_database(name, one) for name, one in databases.items()))
 
     async def _sample_bus(self) -> None:
@@ -143,6 +169,7 @@ class LoopWatch:
             found = await self._bus.backlogs()
         except Unavailable:
             metrics.bus_up.set(0)
+            self._limited.note("broker", ())
             return
         metrics.bus_up.set(1)
         for consumer, lag in found.consumers.items():
@@ -152,11 +179,22 @@ class LoopWatch:
             metrics.stored.labels(stream).set(fill.stored_bytes)
             metrics.limit.labels(stream).set(fill.limit_bytes)
             metrics.kept.labels(stream).set(fill.messages)
+        self._limited.note("broker", _limits_of(found))
+
+    def _sample_pools(self, databases: Mapping[str, WatchedDatabase]) -> None:
+        readings = []
+        for service, database in databases.items():
+            pool = database.connections()
+            self._metrics.connections.labels(service, "in_use").set(pool.in_use)
+            self._metrics.connections.labels(service, "idle").set(pool.idle)
+            recent = self._pools.setdefault(service, deque(maxlen=POOL_READINGS))
+            recent.append(pool.in_use + pool.waiting)
+            lasting = min(recent) if len(recent) == POOL_READINGS else 0
+            readings.append(LimitedResource(Limited.POOL, service, lasting, POOL_LIMIT))
+        self._limited.note("pools", readings)
 
     async def _sample_database(self, service: str, database: WatchedDatabase) -> None:
-        metrics, pool = self._metrics, database.connections()
-        metrics.connections.labels(service, "in_use").set(pool.in_use)
-        metrics.connections.labels(service, "idle").set(pool.idle)
+        metrics = self._metrics
         try:
             backlog = await database.backlog()
         except Unavailable:
@@ -167,3 +205,15 @@ class LoopWatch:
             metrics.waiting.labels(service).set(backlog.depth)
             metrics.age.labels(service).set(backlog.oldest_age_seconds)
             metrics.refused.labels(service).set(backlog.refused)
+
+
+def _warns(limited: LimitedResource) -> bool:
+    return limited.level is not FillLevel.FINE and not limited.stops_process
+
+
+def _limits_of(found: Backlogs) -> Sequence[LimitedResource]:
+    streams = {name: fill for name, fill in found.streams.items() if fill.must_not_fill}
+    return [
+        *(LimitedResource(Limited.STREAM, name, fill.stored_bytes, fill.limit_bytes) for name, fill in streams.items()),
+        *(LimitedResource(Limited.STORE, name, used, limit) for name, (used, limit) in found.stores.items()),
+    ]

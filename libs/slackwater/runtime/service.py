@@ -17,11 +17,14 @@ if TYPE_CHECKING:  # an agent must not pay for FastAPI
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of /readyz: the name of the check, its result and its detail."""
+    """One line of /readyz: the name of the check, its result and its detail. With `warns` it passes, and needs an
+    operator before it fails.
+    """
 
     name: str
     ok: bool
     detail: str = ""
+    warns: bool = False
 
 
 class Service(Protocol):

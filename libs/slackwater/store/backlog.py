@@ -1,4 +1,6 @@
-"""Since when events of a type wait in the outbox, by partition; read through the service's own pool."""
+"""Since when events of a type wait in the outbox, by partition; read over the reserved session, because leases depend
+on it.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +23,6 @@ async def oldest_waiting(database: Database, payload: type[Payload]) -> Mapping[
     """Returns, per partition, the age in seconds of the oldest unpublished event of a type;
     partitions without one are absent. Raises Unavailable when PostgreSQL does not answer.
     """
-    async with database.unit_of_work() as unit:
+    async with database.reserved().unit_of_work() as unit:
         rows = (await unit.connection.execute(_WAITING, {"type": type_of(payload)})).all()
     return {row.partition: row.age for row in rows}

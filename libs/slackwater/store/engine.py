@@ -29,7 +29,9 @@ from slackwater.store.sessions import Dial, engine_of, session_of
 from slackwater.store.unit_of_work import FenceCheck, PostgresUnitOfWork
 
 _POOL_SIZE, _POOL_OVERFLOW = 4, 2
+POOL_LIMIT = _POOL_SIZE + _POOL_OVERFLOW
 """Sessions kept open: as many as a busy service uses at once. Sessions beyond are closed after use.
+One more is reserved for leases and health, which no exhausted pool may delay.
 
 A new session costs a PostgreSQL process and 4.5 ms of CPU, half of it in this process (100 empty
 ones), before statements are prepared again. With two kept, a console at 2,000 nodes opened two per
@@ -49,10 +51,11 @@ _HAS_OUTBOX = text("SELECT to_regclass('outbox') IS NOT NULL")
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """Sessions of one pool: in use, and idle in the pool."""
+    """Sessions of one pool: in use, idle in the pool, and requests for one that wait or connect."""
 
     in_use: int
     idle: int
+    waiting: int = 0
 
 
 def session_settings(service: str) -> dict[str, str]:
@@ -70,7 +73,7 @@ def session_settings(service: str) -> dict[str, str]:
 class PostgresDatabase:
     """slackwater.store.port.Database on PostgreSQL. Connects on first use, and again after the
     server returns. `dial` opens the sessions of relays and leases, which are not of the pool; `watch` (None: none)
-    ends the sessions of the pool when the server is silent.
+    ends the sessions of the pool when the server is silent. `reserve` (None: the pool) has one session.
     """
 
     def __init__(
@@ -83,8 +86,10 @@ class PostgresDatabase:
         notifier: CommitNotifier | None = None,
         dial: Dial = asyncpg.connect,
         watch: ServerWatch | None = None,
+        reserve: AsyncEngine | None = None,
     ) -> None:
         self._watch = watch
+        self._reserve = reserve or engine
         self._fence = fence
         self._dial = dial
         self._notifier = notifier or CommitNotifier()
@@ -112,7 +117,7 @@ class PostgresDatabase:
     async def ping(self) -> bool:
         try:
             with connecting():
-                async with session_of(self._engine, self._watch) as connection:
+                async with session_of(self._reserve, self._watch) as connection:
                     return bool((await connection.execute(_TAKES_WRITES)).scalar())
         except Unavailable:
             return False
@@ -120,7 +125,7 @@ class PostgresDatabase:
     async def backlog(self) -> Backlog | None:
         """Returns the outbox backlog; None for a schema without an outbox. Raises Unavailable."""
         with connecting():
-            async with session_of(self._engine, self._watch) as connection:
+            async with session_of(self._reserve, self._watch) as connection:
                 self._has_outbox = self._has_outbox or bool((await connection.execute(_HAS_OUTBOX)).scalar())
                 if not self._has_outbox:
                     return None
@@ -131,7 +136,8 @@ class PostgresDatabase:
         """Returns the current sessions of this process's pool."""
         pool = self._engine.pool
         assert isinstance(pool, QueuePool)  # noqa: S101 - what create_async_engine makes
-        return Connections(pool.checkedout(), pool.checkedin())
+        waiting = self._watch.checkouts if self._watch is not None else 0
+        return Connections(pool.checkedout(), pool.checkedin(), waiting)
 
     def relay(self, publish: Publish) -> OutboxRelay:
         return OutboxRelay(
@@ -142,14 +148,20 @@ class PostgresDatabase:
         return PostgresLeases(self._dsn, self._service, member, self._dial)
 
     def fenced(self, fence: Fence) -> PostgresDatabase:
-        return PostgresDatabase(
-            self._engine, self._dsn, self._service, self._clock, fence, self._notifier, self._dial, self._watch
-        )
+        return self._over(self._engine, fence)
+
+    def reserved(self) -> PostgresDatabase:
+        return self._over(self._reserve, self._fence)
+
+    def _over(self, engine: AsyncEngine, fence: Fence | None) -> PostgresDatabase:
+        about = (self._dsn, self._service, self._clock, fence, self._notifier, self._dial, self._watch, self._reserve)
+        return PostgresDatabase(engine, *about)
 
     async def close(self) -> None:
         if self._watch is not None:
             await self._watch.close()
         await self._engine.dispose()
+        await self._reserve.dispose()
 
 
 def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
@@ -161,18 +173,23 @@ def connect_database(dsn: str, service: str, clock: Clock) -> PostgresDatabase:
     if urlsplit(dsn).scheme not in ("postgresql", "postgres"):
         raise InvalidInput("dsn: must begin with postgresql://", field="dsn")
     watch = ServerWatch(partial(answers, dsn), clock)
+    engine = _pool(dsn, service, watch, _POOL_SIZE, _POOL_OVERFLOW)
+    return PostgresDatabase(engine, dsn, service, clock, watch=watch, reserve=_pool(dsn, service, watch, 1, 0))
+
+
+def _pool(dsn: str, service: str, watch: ServerWatch, size: int, overflow: int) -> AsyncEngine:
     engine = engine_of(
         dsn,
         watch=watch,
         timeout_seconds=_CONNECT_SECONDS,
         settings=session_settings(service),
-        pool_size=_POOL_SIZE,
-        max_overflow=_POOL_OVERFLOW,
+        pool_size=size,
+        max_overflow=overflow,
         pool_timeout=_CHECKOUT_SECONDS,
         pool_use_lifo=True,
     )
     _ask_after_a_rest(engine)
-    return PostgresDatabase(engine, dsn, service, clock, watch=watch)
+    return engine
 
 
 def _ask_after_a_rest(engine: AsyncEngine) -> None:

@@ -16,6 +16,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
@@ -61,12 +62,12 @@ _PENDING = (
     f"WITH gone AS ({_DELETE})"  # noqa: S608 - constants; the rest of the statement still sees what it deletes
     " SELECT position, id::text, type, subject, headers, payload FROM outbox"
     f" WHERE (refused IS NULL OR refused LIKE 'type: %{UNKNOWN_TYPE}' AND type = ANY($4::text[]))"
-    " AND NOT subject = ANY($2::text[]) AND NOT position = ANY($1)"
+    " AND NOT subject = ANY($2::text[]) AND NOT type = ANY($5::text[]) AND NOT position = ANY($1)"
 )
 """During a rolling change a replica of an older version refuses rows whose event type it does not know. They are sent
 in their place: a later row of the same subject must not overtake them."""
 _FIRST = " ORDER BY position LIMIT $3"
-_OF_MINE = f" AND {PARTITION_OF_ROW} = ANY($5::int[])"
+_OF_MINE = f" AND {PARTITION_OF_ROW} = ANY($6::int[])"
 _REFUSE_WITHOUT_SHARD = (
     "UPDATE outbox SET refused = 'subject: no shard in it; sw.v1.EVENT.SHARD.KEY is needed'"  # noqa: S608 - constants
     f" WHERE refused IS NULL AND NOT {HAS_SHARD}"
@@ -83,6 +84,14 @@ _PRUNE_REFUSED = (
     "DELETE FROM outbox WHERE position IN (SELECT position FROM outbox WHERE refused IS NOT NULL"  # noqa: S608
     f" AND refused NOT LIKE 'type: %{UNKNOWN_TYPE}' ORDER BY position DESC OFFSET {REFUSED_KEPT})"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """What must not be started: subjects in flight or backing off, and the types of full streams."""
+
+    subjects: Sequence[str]
+    types: Sequence[str]
 
 
 AskBacklog = Callable[[], Awaitable[Backlog | None]]
@@ -192,7 +201,8 @@ class OutboxRelay:
             await self._rest()  # nothing gets through: the bus is away
         await self._mark_refused(connection, outcome)
         room = min(_BATCH, _FLYING - sender.flying(but=ended))
-        rows = await self._exchange(connection, outcome.published, sender.busy(but=ended), room)
+        held = HeldBack(sender.busy(but=ended), sender.held_types())
+        rows = await self._exchange(connection, outcome.published, held, room)
         sender.discard(ended)
         sender.begin(rows)
         self._has_backlog = len(rows) == room
@@ -206,18 +216,18 @@ class OutboxRelay:
             asyncio.get_running_loop().call_later(_SETTLE_SECONDS, self._wake.set)
 
     async def _exchange(
-        self, connection: asyncpg.Connection[Any], published: Sequence[int], busy: Sequence[str], room: int
+        self, connection: asyncpg.Connection[Any], published: Sequence[int], held: HeldBack, room: int
     ) -> Sequence[asyncpg.Record]:
-        """Delete published rows; read waiting rows in order, without subjects in flight."""
+        """Delete published rows; read waiting rows in order, without those that must not start."""
         if published:
             self._pause = FIRST_PAUSE_SECONDS
-        known = known_types()
+        values = (published, held.subjects, room, known_types(), held.types)
         if self._fence is None:
-            return list(await connection.fetch(_PENDING + _FIRST, published, busy, room, known))
+            return list(await connection.fetch(_PENDING + _FIRST, *values))
         owned = [partition for partition in self._fence.held() if self._fence.holds(partition)]
         if not owned and not published:
             return []
-        return list(await connection.fetch(_PENDING + _OF_MINE + _FIRST, published, busy, room, known, owned))
+        return list(await connection.fetch(_PENDING + _OF_MINE + _FIRST, *values, owned))
 
     async def _settle(self, connection: asyncpg.Connection[Any], outcome: SendOutcome) -> None:
         if outcome.published:

@@ -3,6 +3,9 @@
 A failing subject backs off separately, and one without an answer is not waited for, so all other
 commits are published meanwhile. Order holds because no row of a subject starts while another is in
 flight or backing off.
+
+A full stream refuses the rows of all its subjects. It backs off as a whole, with one row at a time
+to try it: decisions that no stream takes must not delay the intents behind them.
 """
 
 from __future__ import annotations
@@ -14,7 +17,8 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.events.serialized import stream_of_type, types_of_streams
+from slackwater.model.errors import InvalidInput, StreamFull, Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
@@ -71,6 +75,10 @@ class OutboxSender:
         self._flying: dict[str, asyncio.Task[None]] = {}
         self._awaited: set[asyncio.Task[None]] = set()
         self._resting: dict[str, _Rest] = {}
+        self._full: dict[str, _Rest] = {}
+        """Full streams."""
+        self._trying: set[str] = set()
+        """Full streams with a row in flight."""
         self._outcome = SendOutcome()
 
     def busy(self, *, but: Collection[str] = ()) -> list[str]:
@@ -85,19 +93,32 @@ class OutboxSender:
         resting = (name for name, rest in self._resting.items() if not rest.is_over)
         return [*(name for name in self._flying if name not in but), *resting]
 
+    def held_types(self) -> list[str]:
+        """Returns the types of events that must not start now, because their stream is full."""
+        now = self._clock.monotonic()
+        for rest in self._full.values():
+            rest.is_over = rest.until <= now
+        return types_of_streams({s for s, rest in self._full.items() if s in self._trying or not rest.is_over})
+
     def flying(self, *, but: Collection[str] = ()) -> int:
         return len(self._flying) - len(but)
 
     def rest_seconds(self, longest: float) -> float:
-        """Returns the seconds until the first subject's backoff ends, of those that `busy` has held back."""
+        """Returns the seconds until the first backoff ends, of those that held a subject or a stream back."""
         now = self._clock.monotonic()
-        ends = (rest.until - now for rest in self._resting.values() if not rest.is_over)
+        rests = (*self._resting.values(), *self._full.values())
+        ends = (rest.until - now for rest in rests if not rest.is_over)
         return max(0.0, min(ends, default=longest))
 
     def begin(self, rows: Sequence[Any]) -> None:
-        """Start these rows, none of a busy subject."""
+        """Start these rows, none of a busy subject; of a full stream only the first."""
         by_subject: dict[str, list[Any]] = defaultdict(list)
         for row in rows:
+            stream = stream_of_type(row["type"])
+            if stream in self._trying:
+                continue
+            if stream in self._full:
+                self._trying.add(stream)
             by_subject[row["subject"]].append(row)
         for subject, own in by_subject.items():
             self._flying[subject] = task = asyncio.create_task(self._send_subject(subject, own))
@@ -140,11 +161,21 @@ class OutboxSender:
         return self._outcome
 
     async def _send_subject(self, subject: str, rows: Sequence[Any]) -> None:
+        stream = stream_of_type(rows[0]["type"])
+        try:
+            await self._send_rows(subject, stream, rows)
+        finally:
+            self._trying.discard(stream)
+
+    async def _send_rows(self, subject: str, stream: str, rows: Sequence[Any]) -> None:
         for row in rows:
             if not self._may(subject):
                 return
             try:
                 await self._publish(row)
+            except StreamFull:
+                self._hold(stream)
+                return
             except Unavailable:
                 self._rest(subject)
                 return
@@ -157,9 +188,18 @@ class OutboxSender:
                 continue
             self._outcome.published.append(row["position"])
             self._resting.pop(subject, None)
+            self._full.pop(stream, None)
 
     def _rest(self, subject: str) -> None:
         self._outcome.failed += 1
-        known = self._resting.get(subject)
+        self._resting[subject] = self._next_rest(self._resting.get(subject))
+
+    def _hold(self, stream: str) -> None:
+        """Begin or prolong the backoff of a full stream; refusals of rows sent together count once."""
+        known = self._full.get(stream)
+        if known is None or known.until <= self._clock.monotonic():
+            self._full[stream] = self._next_rest(known)
+
+    def _next_rest(self, known: _Rest | None) -> _Rest:
         pause = FIRST_PAUSE_SECONDS if known is None else min(known.pause * 2, LONGEST_PAUSE_SECONDS)
-        self._resting[subject] = _Rest(pause, self._clock.monotonic() + random.uniform(0.5, 1.0) * pause)
+        return _Rest(pause, self._clock.monotonic() + random.uniform(0.5, 1.0) * pause)

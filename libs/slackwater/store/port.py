@@ -165,6 +165,12 @@ class Database(Protocol):
         """Returns the same schema, restricted to writes that `fence` holds."""
         ...
 
+    def reserved(self) -> Database:
+        """Returns the same schema over a session that only leases and health use: short statements,
+        which run also while all other sessions are in use.
+        """
+        ...
+
     async def close(self) -> None:
         """Close every connection; the database must not be used afterwards."""
         ...

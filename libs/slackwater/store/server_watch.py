@@ -88,6 +88,11 @@ class ServerWatch:
             finally:
                 self._checkouts.discard(bound)
 
+    @property
+    def checkouts(self) -> int:
+        """Returns how many uses wait for a session."""
+        return len(self._checkouts)
+
     async def close(self) -> None:
         asking, self._asking = self._asking, None
         if asking is not None:

@@ -162,6 +162,9 @@ class MemoryDatabase:
     def fenced(self, fence: Fence) -> FencedMemoryDatabase:
         return FencedMemoryDatabase(self, fence)
 
+    def reserved(self) -> MemoryDatabase:
+        return self
+
     async def ping(self) -> bool:
         return not self.away
 
@@ -194,6 +197,9 @@ class FencedMemoryDatabase:
 
     def fenced(self, fence: Fence) -> FencedMemoryDatabase:
         return self._whole.fenced(fence)
+
+    def reserved(self) -> FencedMemoryDatabase:
+        return self
 
     async def close(self) -> None:
         """Does nothing, because nothing is open."""

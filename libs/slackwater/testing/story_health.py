@@ -7,7 +7,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.health_reported import HealthCheck, HealthReported, LeaseHealth, ServiceHealth
+from slackwater.events.health_reported import HealthCheck, HealthReported, LeaseHealth, LimitedHealth, ServiceHealth
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.runtime.service_list import service_list
@@ -15,6 +15,12 @@ from slackwater.runtime.service_list import service_list
 HEALTH_SECONDS = 5
 MEMBER = "harbour-4711-0a1b2c3d/0a1b2c3d"
 GIB = 2**30
+LIMITED = (
+    LimitedHealth(kind="stream", name="DECISIONS", used=GIB // 5, limit=4 * GIB),
+    LimitedHealth(kind="disk", name="state", used=61 * GIB, limit=250 * GIB),
+    LimitedHealth(kind="descriptors", name="process", used=112, limit=1024),
+    LimitedHealth(kind="pool", name="ensurance", used=1, limit=6),
+)
 
 
 def health(end: datetime, length_seconds: int) -> list[Event[Any]]:
@@ -45,6 +51,7 @@ def health(end: datetime, length_seconds: int) -> list[Event[Any]]:
             reported_at=at,
             interval_seconds=HEALTH_SECONDS,
             services=tuple(services),
+            limited=LIMITED,
         )
         events.append(event_of(data, source="story", time=at, id=str(uuid5(NAMESPACE_URL, f"health/{second}"))))
     return events

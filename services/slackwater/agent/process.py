@@ -27,11 +27,13 @@ from slackwater.bus.connect.access import NatsAccess
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.model.errors import Misconfigured, SlackwaterError
 from slackwater.model.time import SystemClock
+from slackwater.runtime.limited_readings import LimitedReadings
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.process_limits import watching_process
 from slackwater.runtime.settings import explained
 from slackwater.runtime.state import default_state_dir
 from slackwater.telemetry.logs import Level, configure, get_logger
-from slackwater.telemetry.metrics import note_build
+from slackwater.telemetry.metrics import note_build, process_meters
 from slackwater.telemetry.spans import configure_tracing
 
 _CONNECT_SECONDS = 5.0
@@ -67,7 +69,8 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
     def connect() -> AbstractAsyncContextManager[NatsBus]:
         return connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS, access=access)
 
-    async with exposing(settings), bus.connecting(connect):
+    limits = LimitedReadings(process_meters())
+    async with exposing(settings), watching_process(limits, {"state": state_dir}), bus.connecting(connect):
         running = asyncio.create_task(_run(service, bus, settings.node))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

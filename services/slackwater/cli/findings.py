@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from slackwater.model.limited_resource import FillLevel, LimitedResource
+
 LEAST_DOCKER_ENGINE = 26
 LEAST_PYTHON = (3, 11)
 EARLIEST = 2025
 """The software is newer than this year, so an earlier clock is not set."""
-TIGHT_BYTES, FULL_BYTES = 2 * 2**30, 256 * 2**20
-"""Below the first, history may fill the disk within weeks; below the second, PostgreSQL and NATS stop soon."""
 MOST_ITEMS_NAMED = 5
 """Quarantined items with a line of their own."""
 
@@ -47,6 +47,8 @@ class Instance:
     """HOST:PORT of gRPC, None when it is off."""
     failed_checks: Sequence[str] = ()
     """Lines of /readyz that report a failure."""
+    warnings: Sequence[str] = ()
+    """Lines of /readyz that report a warning."""
     asks_for_token: bool | None = None
     """Whether the instance refuses a caller without a token; None if unknown."""
     refused_token: str | None = None
@@ -83,7 +85,8 @@ class MachineSnapshot:
     """Why a server is missing, by `postgres` and `nats`."""
     state_dir: str
     instance_id: str | None
-    free_bytes: int | None
+    disk: LimitedResource | None
+    """The disk of the state directory."""
     state_writable: bool
     instance: Instance
     cgroups: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -212,11 +215,11 @@ def _state(seen: MachineSnapshot) -> Sequence[Finding]:
         advice = "run as its owner, or set SLACKWATER_STATE_DIR to a directory you own"
         return [Finding("state", Level.FAIL, f"{seen.state_dir} is not writable", advice)]
     findings = [Finding("state", Level.OK, seen.state_dir)]
-    if seen.free_bytes is not None:
-        text = f"{seen.free_bytes / 2**30:.1f} GiB free"
-        if seen.free_bytes < FULL_BYTES:
+    if seen.disk is not None:
+        text = f"{(seen.disk.limit - seen.disk.used) / 2**30:.1f} GiB free"
+        if seen.disk.level is FillLevel.FULL:
             findings.append(Finding("disk", Level.FAIL, text, f"free space below {seen.state_dir}: writes fail soon"))
-        elif seen.free_bytes < TIGHT_BYTES:
+        elif seen.disk.level is FillLevel.NEARLY_FULL:
             findings.append(Finding("disk", Level.WARN, text, "free some space, or move SLACKWATER_STATE_DIR"))
         else:
             findings.append(Finding("disk", Level.OK, text))
@@ -234,12 +237,14 @@ def _instance(seen: MachineSnapshot) -> Sequence[Finding]:
     if instance.trouble:
         advice = "wait if it is just starting; else stop it and start it again"
         return [Finding("instance", Level.FAIL, f"{where}: {instance.trouble}", advice)]
+    advice = "docs/how-to/runbook.md#slackwaterfull says what happens when it is full"
+    warnings = [Finding("instance", Level.WARN, f"{where}: {line}", advice) for line in instance.warnings]
     if instance.failed_checks:
-        return [
+        return warnings + [
             Finding("instance", Level.FAIL, f"{where}: {line}", "see its log; the service retries by itself")
             for line in instance.failed_checks
         ]
-    return [Finding("instance", Level.OK, f"{where}, ready")]
+    return warnings or [Finding("instance", Level.OK, f"{where}, ready")]
 
 
 def _shards(seen: MachineSnapshot) -> Sequence[Finding]:

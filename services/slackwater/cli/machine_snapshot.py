@@ -25,6 +25,7 @@ from slackwater.runtime.authentication import Authenticator
 from slackwater.runtime.certificates import ServerTls
 from slackwater.runtime.embedded_nats import find_nats_server
 from slackwater.runtime.embedded_postgres import installed_binaries
+from slackwater.runtime.process_limits import disk_of
 from slackwater.runtime.service_list import service_names
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import Endpoint, StateDir
@@ -60,7 +61,7 @@ def snapshot(state_dir: Path) -> MachineSnapshot:
         servers_trouble=trouble,
         state_dir=str(state_dir),
         instance_id=_text(state_dir / "instance-id"),
-        free_bytes=shutil.disk_usage(_existing(state_dir)).free,
+        disk=disk_of("state", state_dir),
         state_writable=os.access(_existing(state_dir), os.W_OK | os.X_OK),
         instance=_instance(StateDir(state_dir)),
         cgroups=cgroups,
@@ -160,9 +161,14 @@ def _asked(holder: int, endpoint: Endpoint) -> Instance:
             refused_token=_refused_token(endpoint.http_url),
             blocked=_blocked(endpoint.http_url, headers),
             quarantined=_quarantined(endpoint.http_url, headers),
+            warnings=_lines(answer.text, "[!]"),
         )
-    lines = [line.removeprefix("[-]") for line in answer.text.splitlines() if line.startswith("[-]")]
-    return Instance(holder, endpoint.http_url, failed_checks=lines or [f"HTTP {answer.status_code}"])
+    failed = _lines(answer.text, "[-]") or [f"HTTP {answer.status_code}"]
+    return Instance(holder, endpoint.http_url, failed_checks=failed, warnings=_lines(answer.text, "[!]"))
+
+
+def _lines(readyz: str, mark: str) -> Sequence[str]:
+    return [line.removeprefix(mark) for line in readyz.splitlines() if line.startswith(mark)]
 
 
 def _get(url: str, headers: Mapping[str, str]) -> httpx2.Response:

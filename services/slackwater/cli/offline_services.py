@@ -12,6 +12,7 @@ from slackwater.cli.composition import IN_CLUSTERS, SHARED, ServicePart
 from slackwater.cli.service_host import Databases
 from slackwater.model.time import SystemClock
 from slackwater.runtime.http_metrics import HttpMetrics
+from slackwater.runtime.limited_readings import LimitedMetrics
 from slackwater.runtime.loop_watch import WatchMetrics
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.resource_metrics import KindMetrics
@@ -41,6 +42,7 @@ def every_metric() -> Sequence[MetricDescription]:
     for service in _built((*SHARED, *IN_CLUSTERS)):
         note_build(service.name)
     Supervisor(())
-    for kind in (BusMetrics, OutboxMetrics, WatchMetrics, AgentMetrics, HttpMetrics, RpcMetrics, KindMetrics):
+    of_libraries = (BusMetrics, OutboxMetrics, WatchMetrics, LimitedMetrics, HttpMetrics, RpcMetrics, KindMetrics)
+    for kind in (*of_libraries, AgentMetrics):
         kind(meters)
     return meters.described()

@@ -63,8 +63,9 @@ async def running_service(
         state = StateDir(default_state_dir())
         member = new_member(stack.enter_context(state.replica(part.name)))
         service = part.build(Platform(bus, clock, databases.of, state.path, member))
-        beside: list[Service] = [LoopWatch(bus, databases.opened, clock, process_meters()), BrokerWatch(bus)]
-        health = HealthReports(bus, clock, databases.outbox)
+        watch = LoopWatch(bus, databases.opened, clock, process_meters())
+        beside: list[Service] = [watch, BrokerWatch(bus)]
+        health = HealthReports(bus, clock, databases.outbox, watch.limited)
         hosted = await stack.enter_async_context(
             hosting(http, settings, [service], steps, beside=beside, health=health)
         )

@@ -147,8 +147,8 @@ async def running_stack(state: StateDir, options: StackOptions, steps: Steps) ->
         platform = Platform(bus, SystemClock(), databases.of, state.path, new_member(state.instance_id()))
         with steps.step("services built"):
             services = [part.build(platform, options.overrides.get(part.name)) for part in parts]
-        watch = LoopWatch(bus, databases.opened, platform.clock, process_meters())
-        health = HealthReports(bus, platform.clock, databases.outbox)
+        watch = LoopWatch(bus, databases.opened, platform.clock, process_meters(), {"state": state.path})
+        health = HealthReports(bus, platform.clock, databases.outbox, watch.limited)
         beside: list[Service] = [
             servers,
             watch,

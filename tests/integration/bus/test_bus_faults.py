@@ -304,15 +304,6 @@ async def test_a_stream_with_another_configuration_stops_no_reader_permanently(k
         await publish_and_await(bus, ledger, [effect("after")])
 
 
-async def test_a_full_stream_refuses_with_a_clear_message(killable: Server) -> None:
-    topology = load()
-    tiny = topology.streams["DECISIONS"].model_copy(update={"max_bytes": 2000})
-    small = topology.model_copy(update={"streams": {**topology.streams, "DECISIONS": tiny}})
-    async with killable.connect(name="test", topology=small) as bus:
-        with pytest.raises(Unavailable, match=r"DECISIONS refused sw\.v1\.effect\.measured.*maximum bytes"):
-            await asyncio.gather(*(bus.publish(effect(f"d{number}")) for number in range(20)))
-
-
 async def test_declaring_again_changes_nothing_and_a_changed_limit_is_applied(killable: Server) -> None:
     topology = load()
     larger = topology.streams["WINDOWS"].model_copy(update={"max_bytes": 2_000_000})

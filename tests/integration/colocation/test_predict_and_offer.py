@@ -97,6 +97,9 @@ class Mortal:
         self.mortals.append(fenced)
         return fenced
 
+    def reserved(self) -> Any:
+        return self
+
     async def close(self) -> None:
         await self._database.close()
 

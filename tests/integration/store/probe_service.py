@@ -14,7 +14,7 @@ import pytest
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.serialized import Written
-from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.errors import InvalidInput, StreamFull, Unavailable
 from slackwater.model.nodes import Liveness
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import PostgresDatabase, connect_database
@@ -47,6 +47,7 @@ class Broker:
         self.away = False
         self.refused_nodes: set[str] = set()
         self.failing_nodes: set[str] = set()
+        self.full_streams: set[str] = set()
         self.before: Callable[[], None] | None = None
 
     async def carry(self, event: Written) -> None:
@@ -59,6 +60,8 @@ class Broker:
         await asyncio.sleep(0)
         if self.away or event.data.node in self.failing_nodes:
             raise Unavailable("the broker of this test is away")
+        if event.data.STREAM in self.full_streams:
+            raise StreamFull(f"{event.data.STREAM} is full")
         if event.data.node in self.refused_nodes:
             raise InvalidInput("too large", field="payload")
         if event.id not in {seen.id for seen in self.arrived}:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from probe_service import PROBE, Broker, eventually, liveness, probe, running
+from probe_service import NOW, PROBE, Broker, eventually, liveness, probe, running
 
+from slackwater.events.effect_measured import EffectMeasured
+from slackwater.events.envelope import Event, event_of
 from slackwater.events.serialized import Written
 from slackwater.model.time import SystemClock
 from slackwater.store import outbox
@@ -127,3 +129,47 @@ async def test_a_bus_that_is_away_is_not_tried_with_the_whole_outbox(
         await eventually(lambda: broker.attempts >= 20)
         await asyncio.sleep(0.3)
     assert broker.attempts <= 40
+
+
+async def test_a_full_stream_delays_no_other_and_gets_its_events_in_order_once_it_has_room(
+    probe: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More subjects than a relay reads at once fail; it must not take that for a bus that is away."""
+    monkeypatch.setattr(outbox, "FIRST_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(outbox, "LONGEST_PAUSE_SECONDS", 3600.0)
+    broker = Broker()
+    broker.full_streams.add("DECISIONS")
+    async with probe.unit_of_work() as unit:
+        for number in range(500):
+            await unit.publish(effect(f"d{number}", "first"))
+            await unit.publish(effect(f"d{number}", "second"))
+    async with running(probe.relay(broker.carry)):
+        await eventually(lambda: broker.attempts > 0)
+        for number in range(1, 4):
+            async with probe.unit_of_work() as unit:
+                await unit.publish(liveness("a", number))
+            await eventually(lambda number=number: broker.numbers("a")[-1:] == [number])  # type: ignore[misc]
+        broker.full_streams.clear()
+        await eventually(lambda: len(broker.arrived) == 1003)
+    by_decision: dict[str, list[str]] = {}
+    for event in broker.arrived:
+        if isinstance(event.data, EffectMeasured):
+            by_decision.setdefault(event.data.decision_id, []).append(event.data.metric)
+    assert by_decision == {f"d{number}": ["first", "second"] for number in range(500)}
+
+
+def effect(decision: str, metric: str) -> Event[EffectMeasured]:
+    data = EffectMeasured(
+        decision_id=decision,
+        node="a",
+        metric=metric,
+        before=1,
+        after=0,
+        waterline=0,
+        relieved=True,
+        actuated_at=NOW,
+        measured_at=NOW,
+        seconds_to_actuation=0,
+        seconds_to_measurement=0,
+    )
+    return event_of(data, source="tests", time=NOW)

@@ -20,6 +20,7 @@ from slackwater.cli import doctor
 from slackwater.cli.findings import Finding, Instance, Level, MachineSnapshot, examine, exit_needed
 from slackwater.cli.machine_snapshot import access_trouble, cgroups_of_ours, has_idle, snapshot
 from slackwater.cli.main import app
+from slackwater.model.limited_resource import Limited, LimitedResource
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.state import StateDir
 
@@ -41,7 +42,7 @@ WELL = MachineSnapshot(
     servers_trouble={},
     state_dir="/srv/state",
     instance_id="0a1b2c3d",
-    free_bytes=50 * 2**30,
+    disk=LimitedResource(Limited.DISK, "state", 2**40 - 50 * 2**30, 2**40),
     state_writable=True,
     instance=Instance(),
 )
@@ -76,14 +77,19 @@ def test_a_machine_that_is_well_has_only_lines_that_say_so() -> None:
         ("postgres", Level.FAIL, {"postgres": None, "servers_trouble": {"postgres": "the wheel is missing"}}),
         ("nats", Level.FAIL, {"nats": None}),
         ("state", Level.FAIL, {"state_writable": False}),
-        ("disk", Level.WARN, {"free_bytes": 2**30}),
-        ("disk", Level.FAIL, {"free_bytes": 2**20}),
+        ("disk", Level.WARN, {"disk": LimitedResource(Limited.DISK, "state", 2**40 - 2**30, 2**40)}),
+        ("disk", Level.FAIL, {"disk": LimitedResource(Limited.DISK, "state", 2**40 - 2**20, 2**40)}),
         ("instance", Level.FAIL, {"instance": Instance(trouble="lock belongs to another user")}),
         ("instance", Level.FAIL, {"instance": Instance(7, "http://127.0.0.1:1", trouble="no answer")}),
         (
             "instance",
             Level.FAIL,
             {"instance": Instance(7, "http://127.0.0.1:1", failed_checks=["nats-process failed"])},
+        ),
+        (
+            "instance",
+            Level.WARN,
+            {"instance": Instance(7, "http://127.0.0.1:1", warnings=["stream-DECISIONS warning: nearly full"])},
         ),
         ("blocked", Level.WARN, {"instance": Instance(7, "http://127.0.0.1:1", blocked={"edge-7": "sends poison"})}),
         ("quarantine", Level.FAIL, {"instance": Instance(7, "http://127.0.0.1:1", quarantined={"1f": "vm failed"})}),
@@ -168,7 +174,8 @@ def test_whether_groups_can_be_idle_is_read_from_a_group_that_has_a_weight(
 def test_looking_at_this_machine_makes_nothing(tmp_path: Path) -> None:
     seen = snapshot(tmp_path / "state")
     assert seen.instance == Instance()
-    assert seen.free_bytes
+    assert seen.disk is not None
+    assert seen.disk.limit > seen.disk.used
     assert not list(tmp_path.iterdir())
 
 

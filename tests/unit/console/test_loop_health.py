@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
+import httpx2
 import pytest
+from console_app import console_app
 from hypothesis import given
 from hypothesis import strategies as st
 from test_drawings import assert_inside
@@ -13,9 +16,11 @@ from slackwater.bus.admin.broker_admin import ClosedAdmin, admin_of
 from slackwater.charts.latency_chart import BINS, DurationSpread, bins, height_of, latency_chart, percentile, position
 from slackwater.charts.svg import Frame
 from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.console.domain.loop import CheckView, ProcessView, ServiceView, service_rows
+from slackwater.console.domain.loop import CheckView, ProcessView, ServiceView, limited_rows, service_rows
+from slackwater.console.edge.stream import Streams
 from slackwater.console.usecases.loop_page import loop_page
 from slackwater.model.errors import Unavailable
+from slackwater.model.limited_resource import Limited, LimitedResource
 from slackwater.runtime.service_list import service_names
 from slackwater.testing.broker_admin import MemoryAdmin
 from slackwater.testing.bus import MemoryBus
@@ -75,6 +80,34 @@ def test_every_service_is_shown_with_its_health() -> None:
         ("prediction", "silent"),
         ("quota", "unknown"),
     ]
+
+
+def limited(age: float, instance: str, *found: LimitedResource) -> ProcessView:
+    return replace(process(instance, age), limited=found)
+
+
+def test_what_all_processes_share_is_listed_once_as_last_reported_and_the_fullest_first() -> None:
+    processes = [
+        limited(1, "a", LimitedResource(Limited.STREAM, "DECISIONS", 9, 10), LimitedResource(Limited.POOL, "x", 1, 6)),
+        limited(3, "b", LimitedResource(Limited.STREAM, "DECISIONS", 5, 10), LimitedResource(Limited.POOL, "x", 7, 6)),
+        limited(60, "silent", LimitedResource(Limited.POOL, "y", 7, 6)),
+    ]
+    found = [(row.instance, row.resource.label, row.resource.used) for row in limited_rows(processes, NOW)]
+    assert found == [("b", "pool-x", 7), ("", "stream-DECISIONS", 9), ("a", "pool-x", 1)]
+
+
+async def test_the_page_shows_what_is_nearly_full_with_its_remedy(
+    told: MemoryReadModel, streams: Streams, clock: FakeClock
+) -> None:
+    app = console_app(told, streams, clock)
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1") as client:
+        calm = (await client.get("/loop")).text
+        (harbour,) = await told.processes()
+        filling = LimitedResource(Limited.STREAM, "DECISIONS", 900, 1000)
+        await told.save_processes([replace(harbour, limited=(filling,))])
+        warned = (await client.get("/loop")).text
+    assert "No stream, disk, pool or process is near its limit." in calm
+    assert "stream-DECISIONS: nearly full: 900.0 of 1000.0 bytes (90 %); raise max_bytes" in warned
 
 
 async def test_the_times_of_the_story_are_those_of_its_actions(told: MemoryReadModel) -> None:

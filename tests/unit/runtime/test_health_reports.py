@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import pytest
 from fastapi import APIRouter
 
 from slackwater.events.health_reported import HealthReported
 from slackwater.model.errors import Unavailable
+from slackwater.model.limited_resource import Limited, LimitedResource
+from slackwater.runtime import health_reports
 from slackwater.runtime.health_reports import INTERVAL_SECONDS, HealthReports
 from slackwater.runtime.ownership import LeaseRow, MemberView
 from slackwater.runtime.service import Check
@@ -69,6 +72,37 @@ async def test_a_report_holds_every_service_but_itself() -> None:
     assert (console.state, console.restarts, console.last_error, console.checks) == ("pausing", 2, "it fell", ())
     assert console.outbox_depth is None
     assert (away.checks[0].ok, away.outbox_depth) == (False, None)
+
+
+async def test_a_report_says_how_far_limits_are_used() -> None:
+    clock = FakeClock()
+    bus = MemoryBus(clock=clock)
+    limited = [LimitedResource(Limited.STREAM, "DECISIONS", 9, 10)]
+    await HealthReports(bus, clock, outbox, lambda: limited).report()
+    (event,) = bus.published
+    assert isinstance(event.data, HealthReported)
+    (told,) = event.data.limited
+    assert (told.kind, told.name, told.used, told.limit) == ("stream", "DECISIONS", 9, 10)
+
+
+async def test_a_service_that_does_not_answer_delays_no_report_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sessions may all be in use. A late report would make every service of the process silent."""
+    monkeypatch.setattr(health_reports, "ASK_SECONDS", 0.01)
+
+    class Hanging(Plain):
+        async def checks(self) -> Sequence[Check]:
+            await asyncio.Event().wait()
+            return ()
+
+    clock = FakeClock()
+    bus = MemoryBus(clock=clock)
+    hanging, fine = Supervised(Hanging("quota"), State.RUNNING), Supervised(Plain("ingestion"), State.RUNNING)
+    await watching(bus, clock, hanging, fine).report()
+    (event,) = bus.published
+    assert isinstance(event.data, HealthReported)
+    quota, ingestion = event.data.services
+    assert [(check.ok, check.detail) for check in quota.checks] == [(False, "no answer within 0.01 s")]
+    assert (ingestion.outbox_depth, ingestion.checks[0].ok) == (3, True)
 
 
 @dataclass

@@ -110,6 +110,14 @@ async def test_readiness_lists_every_check_when_asked_and_the_failed_ones_always
     assert live.status_code == 200
 
 
+async def test_a_warning_is_always_listed_and_fails_nothing() -> None:
+    checks = [Check("nats", True), Check("stream-DECISIONS", True, "nearly full", warns=True)]
+    async with client_of(app_of(checks=checks)) as client:
+        brief = await client.get("/readyz")
+    assert brief.status_code == 200
+    assert brief.text == "[!]stream-DECISIONS warning: nearly full\nreadyz check passed\n"
+
+
 async def test_readiness_answers_even_if_a_check_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("slackwater.runtime.health.CHECKS_SECONDS", 0.01)
 

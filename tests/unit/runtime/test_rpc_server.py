@@ -215,6 +215,7 @@ def test_every_class_of_the_error_tree_has_a_status() -> None:
     found = {kind: status_of(kind("x")) for kind in kinds if issubclass(kind, errors.SlackwaterError)}
     assert grpc.StatusCode.INTERNAL not in found.values()
     assert found.pop(errors.Fenced) == found[errors.Conflict], "a caller reacts to both alike"
+    assert found.pop(errors.StreamFull) == found[errors.Unavailable], "and to these"
     assert len(set(found.values())) == len(found)
 
 

@@ -37,7 +37,7 @@ async def test_an_error_of_the_last_deletion_does_not_take_the_place_of_a_cancel
     clock, connection = FakeClock(), GoneConnection()
     relay = OutboxRelay("", "quota", publish, clock, None, backlog, CommitNotifier())
     sender = OutboxSender(publish, lambda _: True, clock, lambda: None)
-    sender.begin([{"subject": "sw.v1.claim.changed.1.c", "position": 1}])
+    sender.begin([{"subject": "sw.v1.claim.changed.1.c", "type": "claim.changed.v1", "position": 1}])
     await clock.advance(0)
 
     async def session() -> None:

@@ -146,6 +146,38 @@ def test_a_second_agent_of_a_node_fires_and_other_refusals_do_not() -> None:
     assert fired("SlackwaterDuplicateAgent", refused("replayed_sequence"), 300) == {}
 
 
+def from_the_tenth_minute(now: int) -> float:
+    return 1.0 if now >= 600 else 0.0
+
+
+def fill(state: str, kind: str, resource: str) -> dict[tuple[str, Labels], Series]:
+    """What two processes say from the tenth minute on: of a stream both the same, else only the first."""
+    found: dict[tuple[str, Labels], Series] = {}
+    for instance in ("one", "two"):
+        full = kind == "stream" or instance == "one"
+        for name in ("nearly_full", "full"):
+            labels = named(kind=kind, resource=resource, state=name, instance=instance)
+            is_so = full and name == state
+            found["slackwater_limited_resources", labels] = from_the_tenth_minute if is_so else lambda now: 0.0
+    return found
+
+
+@pytest.mark.parametrize(
+    ("alert", "state", "minutes"), [("SlackwaterNearlyFull", "nearly_full", 5), ("SlackwaterFull", "full", 1)]
+)
+def test_what_fills_up_is_alerted_by_name_once_for_streams_and_for_each_process_else(
+    alert: str, state: str, minutes: int
+) -> None:
+    series = {**fill(state, "stream", "DECISIONS"), **fill(state, "pool", "ensurance")}
+    assert fired(alert, series, 600 + 60 * minutes - 30) == {}
+    assert fired(alert, series, 600 + 60 * minutes) == {
+        named(kind="stream", resource="DECISIONS"): 1.0,
+        named(kind="pool", resource="ensurance", instance="one"): 1.0,
+    }
+    other = "full" if state == "nearly_full" else "nearly_full"
+    assert fired(alert, fill(other, "stream", "DECISIONS"), 3600) == {}
+
+
 def test_the_machine_refuses_what_it_does_not_know() -> None:
     with pytest.raises(NotImplementedError, match="deriv"):
         Machine([{"alert": "a", "expr": "deriv(x_nodes[5m]) > 0", "for": "0m"}]).run({}, 0)

@@ -57,6 +57,7 @@ def service_subjects(part: PartSubjects, topology: Topology) -> list[str]:
     parts in this account only a simulated fleet consumes any.
     """
     allowed = {envelope.service_subjects(_named(event), part.name) for event in part.publishes}
+    allowed.add(f"{API_PREFIX}.INFO")
     for stream in topology.streams:
         allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
     for payload in _kept(part.consumes):

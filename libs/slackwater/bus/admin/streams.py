@@ -119,6 +119,11 @@ class Topology(BaseModel):
         spec = self.streams[stream]
         return spec.max_messages_per_subject == 1 and spec.max_age_seconds is None
 
+    def must_not_fill(self, stream: str) -> bool:
+        """Returns whether a full stream refuses messages, or drops what no age limit would drop."""
+        spec = self.streams[stream]
+        return spec.discard == "new" or spec.max_age_seconds is None
+
     def stream_of(self, consumer: str) -> str:
         """Returns the stream that a consumer reads."""
         return event_named(self.consumers[consumer].event).STREAM

@@ -14,7 +14,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from slackwater.bus.codec.cloudevents import Message
-from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.errors import InvalidInput, StreamFull, Unavailable
 
 SUBJECT_BYTES = 1024
 """A longer subject approaches the broker's control line limit (4 KiB with the reply), beyond which
@@ -32,6 +32,10 @@ class NotStored(Unavailable):
     """
 
 
+_STORE_FAILED = 10077
+"""JetStream's error code for a message that was not stored: the stream is at its limit, or its disk fails."""
+_AT_LIMIT = "maximum "
+"""How the description begins of a stream at its limit (bytes, messages)."""
 _DISK_HINT = "if this persists, the broker's disk is or was full: free space there, then restart nats-server"
 
 
@@ -53,7 +57,7 @@ class StreamPublisher:
     def trouble(self) -> str:
         """Returns why the connected broker did not store the last message of a stream; empty when
         it did. Tracked per stream: one in memory still accepts messages when the disk of the others
-        is full.
+        is full. A stream at its own limit is no trouble of the broker, and a restart would not help.
         """
         return next(iter(self._troubles.values()), "")
 
@@ -75,8 +79,8 @@ class StreamPublisher:
 
     async def store(self, stream: str, message: Message) -> int:
         """Store a message; returns its position in the stream. Raises Unavailable with the broker's
-        answer; InvalidInput for a message that it can never accept, Untaken when no stream captures
-        the subject.
+        answer, StreamFull when the stream is at its limit; InvalidInput for a message that it can
+        never accept, NotStored when no stream captures the subject.
         """
         _refuse_unsendable(message, self._client.max_payload)
         if not self._client.is_connected:
@@ -104,10 +108,14 @@ class StreamPublisher:
             del self._waiting[token]
         self._missing.pop(stream, None)
         if "error" in answer:
+            text = _refusal_text(stream, message, answer["error"])
             if answer["error"].get("err_code") == MESSAGE_TOO_LARGE:
-                raise InvalidInput(_refusal_text(stream, message, answer["error"]), code="message_too_large")
-            self._troubles[stream] = _refusal_text(stream, message, answer["error"])
-            raise Unavailable(self._troubles[stream])
+                raise InvalidInput(text, code="message_too_large")
+            if _is_at_limit(answer["error"]):
+                self._troubles.pop(stream, None)
+                raise StreamFull(text)
+            self._troubles[stream] = text
+            raise Unavailable(text)
         self._troubles.pop(stream, None)
         return int(answer.get("seq", 0))
 
@@ -135,6 +143,10 @@ def _refuse_unsendable(message: Message, max_payload: int) -> None:
     if size > max_payload:
         text = f"{message.subject}: {size} bytes with headers, NATS takes {max_payload}"
         raise InvalidInput(text, code="message_too_large")
+
+
+def _is_at_limit(error: dict[str, Any]) -> bool:
+    return error.get("err_code") == _STORE_FAILED and str(error.get("description", "")).startswith(_AT_LIMIT)
 
 
 def _refusal_text(stream: str, message: Message, error: dict[str, Any]) -> str:

@@ -51,6 +51,7 @@ class JetStreamApi:
     def __init__(self, broker: ServerStreams) -> None:
         self._broker = broker
         self._operations: dict[tuple[str, ...], Callable[[list[str], Wanted], dict[str, Any]]] = {
+            ("INFO",): self._account,
             ("STREAM", "CREATE"): self._create_stream,
             ("STREAM", "UPDATE"): self._update_stream,
             ("STREAM", "INFO"): self._stream_info,
@@ -74,6 +75,24 @@ class JetStreamApi:
             return operation(tokens[length:], json.loads(body) if body else {})
         except JetStreamError as refusal:
             return {"error": refusal.answer()}
+
+    def _account(self, names: list[str], wanted: Wanted) -> dict[str, Any]:
+        """An account without limits, as that of the embedded broker."""
+        used = {"memory": 0, "file": 0}
+        for stream in self._broker.jetstreams.values():
+            used[stream.config["storage"]] += stream.bytes
+        names_of_limits = (
+            *("max_memory", "max_storage", "max_streams", "max_consumers", "max_ack_pending"),
+            *("memory_max_stream_bytes", "storage_max_stream_bytes"),
+        )
+        return {
+            "memory": used["memory"],
+            "storage": used["file"],
+            "streams": len(self._broker.jetstreams),
+            "consumers": sum(len(self._broker.consumers_of(name)) for name in self._broker.jetstreams),
+            "limits": {**dict.fromkeys(names_of_limits, -1), "max_bytes_required": False},
+            "api": {"total": 0, "errors": 0},
+        }
 
     def _create_stream(self, names: list[str], wanted: Wanted) -> dict[str, Any]:
         stream = self._broker.jetstreams.get(names[0])

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from slackwater.charts.latency_chart import DurationSpread
 from slackwater.decisions.reasons import DecisionKind
+from slackwater.model.limited_resource import LimitedResource, fullest_first
 
 SILENT_INTERVALS = 3
 """A process that has not reported for this many of its intervals is silent."""
@@ -101,6 +102,7 @@ class ProcessView:
     reported_at: datetime
     interval_seconds: float
     services: tuple[ServiceView, ...]
+    limited: tuple[LimitedResource, ...] = ()
 
     def silent(self, now: datetime) -> bool:
         """Whether its next report is overdue."""
@@ -124,6 +126,25 @@ class ServiceRow:
         if self.silent:
             return "silent"
         return self.service.state if self.service.well or self.service.state != "running" else "unwell"
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedRow:
+    """What can be used up, as one process reported it; `instance` is empty for what all processes share."""
+
+    instance: str
+    resource: LimitedResource
+
+
+def limited_rows(processes: Iterable[ProcessView], now: datetime) -> list[LimitedRow]:
+    """The fullest first. What is shared is listed once, by its newest report; silent processes are left out."""
+    rows: dict[tuple[str, str], LimitedRow] = {}
+    for process in sorted(processes, key=lambda each: each.reported_at):
+        for resource in () if process.silent(now) else process.limited:
+            instance = "" if resource.kind.is_shared else process.instance
+            rows[instance, resource.label] = LimitedRow(instance, resource)
+    order = fullest_first(row.resource for row in rows.values())
+    return sorted(rows.values(), key=lambda row: (order.index(row.resource), row.instance))
 
 
 def service_rows(processes: Sequence[ProcessView], expected: Sequence[str], now: datetime) -> list[ServiceRow]:

@@ -9,12 +9,13 @@ from datetime import datetime, timedelta
 from slackwater.bus.admin.broker_admin import BrokerAdmin, ConsumerState
 from slackwater.charts.latency_chart import DurationSpread, height_of, latency_chart
 from slackwater.console.domain.fleet import FRESH, NodeQuery, Totals
-from slackwater.console.domain.loop import CheckView, ServiceRow, service_rows, spreads_of
+from slackwater.console.domain.loop import CheckView, LimitedRow, ServiceRow, limited_rows, service_rows, spreads_of
 from slackwater.console.domain.shards import ReplicaView, replicas_of, shard_views
 from slackwater.console.ports import ReadQueries
 from slackwater.console.usecases.overview import NodeRow, known_waterline, node_row
 from slackwater.console.usecases.pictures import HALF, Picture, both
 from slackwater.model.errors import Unavailable
+from slackwater.model.limited_resource import FillLevel
 from slackwater.runtime.service_list import service_names
 
 SINCE = timedelta(hours=24)
@@ -44,6 +45,12 @@ class LoopPage:
     broker: BrokerState
     totals: Totals
     silent: Sequence[NodeRow]
+    limited: Sequence[LimitedRow]
+
+    @property
+    def filling(self) -> Sequence[LimitedRow]:
+        """What is nearly full or full."""
+        return [row for row in self.limited if row.resource.level is not FillLevel.FINE]
 
     @property
     def effect(self) -> DurationSpread:
@@ -109,6 +116,7 @@ async def loop_page(reads: ReadQueries, desk: BrokerAdmin, now: datetime) -> Loo
         broker=await _broker(desk),
         totals=await reads.totals(now - FRESH, waterline),
         silent=[node_row(node, now, waterline) for node in silent],
+        limited=limited_rows(processes, now),
     )
 
 

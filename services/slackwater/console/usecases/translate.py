@@ -31,7 +31,7 @@ from slackwater.console.domain.views import (
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
-from slackwater.events.health_reported import HealthReported, ServiceHealth
+from slackwater.events.health_reported import HealthReported, LimitedHealth, ServiceHealth
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.measures import PodUsage, Usage
@@ -43,6 +43,7 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.model.limited_resource import Limited, LimitedResource
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 
@@ -281,7 +282,12 @@ def process_view(event: Event[HealthReported]) -> ProcessView:
         data.reported_at,
         data.interval_seconds,
         tuple(_service_view(service) for service in data.services),
+        tuple(_limited(one) for one in data.limited if one.kind in set(Limited)),
     )
+
+
+def _limited(one: LimitedHealth) -> LimitedResource:
+    return LimitedResource(Limited(one.kind), one.name, one.used, one.limit)
 
 
 def _service_view(service: ServiceHealth) -> ServiceView:
