@@ -7,29 +7,45 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_fakes import pod as batch_pod
+from agent_world import World
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_agent_disconnected import records, wanted
 from tests.kubelet.pods import NODE, container, node_pod
 from tests.kubelet.simulated_node import SimulatedNode, simulated
 
 from slackwater.agent.adapters.kubepods.node_source import with_node
 from slackwater.agent.domain.kubelet import pod_of
-from slackwater.agent.usecases.fit_payloads import MOST_MESSAGE_BYTES, MOST_POD_LABEL_BYTES, FitPayloads
+from slackwater.agent.usecases.fit_payloads import (
+    HEADER_BYTES,
+    MOST_ANSWER_BYTES,
+    MOST_MESSAGE_BYTES,
+    MOST_NODE_LABEL_BYTES,
+    MOST_POD_LABEL_BYTES,
+    FitPayloads,
+)
 from slackwater.apiserver.node_pods import parse_node_pod
 from slackwater.apiserver.records import NODES, PODS, parse_node
+from slackwater.bus.admin.streams import load
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.bus.codec.decoder import decode_message
 from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import validated
 from slackwater.events.envelope import Payload, event_of
-from slackwater.events.intent_observed import IntentObserved
+from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_observed import IntentObserved, ObservedLimit, ObservedStart
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.ingestion.domain.reports import Arrival, KnownNode
 from slackwater.ingestion.domain.validation import Accepted, ReportLimits, judge
 from slackwater.ingestion.usecases.report_mapping import report_from
-from slackwater.model.bounds import MOST_CPU_MILLI
+from slackwater.model.bounds import MOST_CPU_MILLI, MOST_DOCUMENT
+from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
+from slackwater.model.start_states import StartState
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.reports import described, pod, pod_usage, report, usage
 
@@ -167,6 +183,39 @@ def test_a_report_of_any_number_of_pods_fits_into_a_message() -> None:
     assert len(fitted.left_out) <= 64
 
 
+def test_answers_of_any_length_fit_into_their_stream() -> None:
+    limits = tuple(
+        ObservedLimit.model_construct(pod_uid=f"p{number:04}", cpu_limit_milli=2**60, error=None, decision_id="d" * 40)
+        for number in range(4096)
+    )
+    start = ObservedStart.model_construct(
+        id="s", state=StartState.FAILED, pod_uid="", detail="x" * 300_000, started_at=None, ready_at=None
+    )
+    sent = IntentObserved.model_construct(
+        node="n", writer="w", generation=1, boot_epoch="b", received_at=EPOCH, observed_at=EPOCH, limits=limits,
+        memory_limits=(), starts=(start,), foreign_writers=tuple(f"/sys/fs/cgroup/{n:04}" * 9 for n in range(4096)),
+    )  # fmt: skip
+    fitted = FitPayloads()(sent)
+    assert 50_000 < len(fitted.body()) <= MOST_ANSWER_BYTES
+    assert published(fitted) == fitted
+    ended = EvictionCompleted.model_construct(
+        id="e", node="n", pod_uid="p", writer="w", outcome=EvictionOutcome.FAILED, detail="y" * 300_000,
+        completed_at=EPOCH, decision_id="d",
+    )  # fmt: skip
+    assert len(FitPayloads()(ended).body()) < MOST_ANSWER_BYTES
+
+
+def test_the_limits_are_those_of_the_streams() -> None:
+    streams = load().streams
+    for payload, most in (
+        *((UsageReported, MOST_MESSAGE_BYTES), (WaterlineCrossed, MOST_MESSAGE_BYTES)),
+        *((IntentObserved, MOST_ANSWER_BYTES), (EvictionCompleted, MOST_ANSWER_BYTES)),
+    ):
+        assert most + HEADER_BYTES == streams[payload.STREAM].max_message_bytes, payload.TYPE
+    largest = streams[NodeDescribed.STREAM].max_message_bytes or MOST_DOCUMENT
+    assert largest - HEADER_BYTES > 2 * MOST_NODE_LABEL_BYTES
+
+
 def test_what_is_named_is_bounded_and_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = [pod(f"p{number}", priority=-(2**31), workload="w" * 600) for number in range(100)]
     fit, sent = FitPayloads(), _of(hostile)
@@ -187,6 +236,20 @@ def _of(pods: list[Pod]) -> UsageReported:
 
 
 # ---- on a node
+
+
+async def test_absurd_requests_and_limits_of_a_pod_stop_no_decision_of_a_disconnected_agent(world: World) -> None:
+    world.driver.add(replace(batch_pod("wild"), request=Resources(2**80, 2**80)), limit="16000000")
+    async with world.running():
+        await world.declare(**wanted())
+        await world.clock.advance(11)
+        world.driver.pressure, world.driver.rates["wild"] = 0.5, 2000
+        await world.clock.advance(3)
+        world.driver.pressure, world.driver.rates["p"] = 0.0, 50
+        await world.clock.advance(12)
+    assert records(world)[0][0] == "throttle"
+    assert records(world)[-1] == ("restore", "restore_complete", "agent")
+    assert world.driver.limit("wild") == "16000000"
 
 
 @pytest.fixture(params=["v1", "v2"])

@@ -14,10 +14,12 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 
 from slackwater.events.envelope import Payload
+from slackwater.events.eviction_completed import EvictionCompleted
+from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.measures import PodUsage
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
-from slackwater.model.bounds import MOST_DOCUMENT, MOST_NAME, MOST_PODS
+from slackwater.model.bounds import MOST_NAME, MOST_PODS
 from slackwater.model.placement_rules import MOST_RULES
 from slackwater.model.pods import Pod
 from slackwater.model.value_fitter import Fit, fitter, label_of
@@ -26,10 +28,16 @@ from slackwater.telemetry.logs import get_logger
 P = TypeVar("P", bound=Payload)
 _log = get_logger(__name__)
 
-MOST_MESSAGE_BYTES: Final = MOST_DOCUMENT - 16_384
-"""Of a body: the broker counts the headers, too."""
+HEADER_BYTES: Final = 16_384
+"""As much is left for headers, which the broker counts, too."""
+MOST_MESSAGE_BYTES: Final = 524_288 - HEADER_BYTES
+"""Of a report, as the streams USAGE and URGENT take it. A test compares the limits with the contract."""
+MOST_ANSWER_BYTES: Final = 131_072 - HEADER_BYTES
+"""Of an answer to an intent or an eviction, as the stream AGENTS takes it."""
 MOST_POD_LABEL_BYTES: Final = 16_384
 MOST_NODE_LABEL_BYTES: Final = 262_144
+_MOST_DETAIL: Final = 1024
+"""Characters of what an eviction or a start says of itself."""
 _POD_NUMBERS_BYTES: Final = 1024
 """Upper estimate of a pod's usage, without its description."""
 _HEAD_BYTES: Final = 65_536
@@ -64,6 +72,10 @@ class FitPayloads:
             return cast(P, self._description(payload))
         notes: list[str] = []
         fitted = cast(P, self._fit(type(payload), payload, notes))
+        if isinstance(fitted, EvictionCompleted):
+            fitted = cast(P, fitted.model_copy(update={"detail": fitted.detail[:_MOST_DETAIL]}))
+        if isinstance(fitted, IntentObserved):
+            fitted = cast(P, _short_answer(fitted, notes))
         self._log_new(payload.TYPE, notes)
         return fitted
 
@@ -157,6 +169,19 @@ class FitPayloads:
             _log.warning("values do not fit and are capped or left out", type=type_, count=len(new), first=new[:_SHOWN])
         if notes or logged:
             self._logged[type_] = frozenset(notes)
+
+
+def _short_answer(answer: IntentObserved, notes: list[str]) -> IntentObserved:
+    """Returns the answer within the size of a message: with the first items of each list, as many as fit. Limits are in
+    the reports, too."""
+    starts = tuple(start.model_copy(update={"detail": start.detail[:_MOST_DETAIL]}) for start in answer.starts)
+    answer = answer.model_copy(update={"starts": starts})
+    while (size := len(answer.body().encode())) > MOST_ANSWER_BYTES:
+        lists = {name: getattr(answer, name) for name in ("limits", "memory_limits", "foreign_writers", "starts")}
+        kept = {name: values[: len(values) * MOST_ANSWER_BYTES // size] for name, values in lists.items()}
+        notes += [f"{name}: the first {len(kept[name])} of {len(lists[name])}" for name in lists if lists[name]]
+        answer = answer.model_copy(update=kept)
+    return answer
 
 
 def _of(pod: Pod, notes: Iterable[str]) -> tuple[str, ...]:
