@@ -7,7 +7,9 @@ from pathlib import Path
 
 from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.edge.late_bus import LateBus
+from slackwater.bus.codec.lost_values import LostValues
 from slackwater.bus.consume.metrics import BusMetrics
+from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.cli.composition import IN_CLUSTERS, SHARED, ServicePart
 from slackwater.cli.service_host import Databases
 from slackwater.model.time import SystemClock
@@ -41,6 +43,7 @@ def every_metric() -> Sequence[MetricDescription]:
     for service in _built((*SHARED, *IN_CLUSTERS)):
         note_build(service.name)
     Supervisor(())
-    for kind in (BusMetrics, OutboxMetrics, WatchMetrics, AgentMetrics, HttpMetrics, RpcMetrics, KindMetrics):
+    bus = (BusMetrics, LostValues, UnreadSubjects)
+    for kind in (*bus, OutboxMetrics, WatchMetrics, AgentMetrics, HttpMetrics, RpcMetrics, KindMetrics):
         kind(meters)
     return meters.described()
