@@ -7,11 +7,11 @@ import selectors
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from itertools import cycle
 from urllib.parse import urlsplit
 
+from tests.contract.slow import SlowRequest, slow_requests
 from tests.faults.assault.attacker import Aim, Counts, RawConnection, count_refusals, paced
 
 ATTEMPTS_PER_SECOND = 250.0
@@ -21,10 +21,6 @@ OPENED_PER_SECOND = 240.0
 """Half-sent requests, to all services together."""
 DRIP_SECONDS = 1.0
 _CHUNK = 1 << 16
-HEAD = b"GET /v1/nodes HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
-BODY = (b"PUT /v1/nodeqos/slow HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-        b'Content-Length: 100000\r\n\r\n{"half')  # fmt: skip
-COMPLETE = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 Run = Callable[[Counts], None]
 
 
@@ -72,33 +68,14 @@ def _subscribe(connection: socket.socket, subscriptions: bytes, counts: Counts, 
     connection.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Slow:
-    """A request that is not sent whole: what is sent at once, and what then drips, if anything."""
-
-    what: str
-    first: bytes
-    drip: bytes = b""
-
-
-SLOW: Sequence[Slow] = (
-    Slow("half a head", HEAD),
-    Slow("a head in drips", HEAD, b"x"),
-    Slow("half a body", BODY),
-    Slow("a body in drips", BODY, b" "),
-    Slow("nothing", b""),
-    Slow("idle", COMPLETE),
-)
-
-
 def stalls(aim: Aim) -> Run:
-    """Half-sent and slow requests to every service, all kept open until the service ends them."""
+    """Half-sent and slow requests of every route to every service, all kept open until the service ends them."""
 
     def run(counts: Counts) -> None:
         allow_descriptors()
         with selectors.DefaultSelector() as selector:
             drips: deque[tuple[float, socket.socket, bytes]] = deque()
-            forms = cycle([(url, slow) for slow in SLOW for url in aim.services.values()])
+            forms = cycle([(url, slow) for slow in slow_requests() for url in aim.services.values()])
             for _ in paced(OPENED_PER_SECOND, aim.seconds):
                 url, slow = next(forms)
                 _open(url, slow, selector, drips, counts)
@@ -114,7 +91,7 @@ def stalls(aim: Aim) -> Run:
 
 def _open(
     url: str,
-    slow: Slow,
+    slow: SlowRequest,
     selector: selectors.BaseSelector,
     drips: deque[tuple[float, socket.socket, bytes]],
     counts: Counts,
