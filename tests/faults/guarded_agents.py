@@ -23,7 +23,7 @@ from slackwater.model.tiers import Tier
 from slackwater.model.time import SystemClock
 from slackwater.testing.reports import pod_usage, report
 
-CROSS_EVERY = 4
+CROSS_EVERY = 2
 """Reports, of which the last crosses the waterline."""
 PROD_MILLI, CALM_MILLI, BATCH_MILLI = 6_000, 1_000, 9_000
 WINDOW_SECONDS = 0.5

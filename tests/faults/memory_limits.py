@@ -1,4 +1,4 @@
-"""The memory limits that the chart declares, as real memory cgroups around the processes of a site."""
+"""The declared memory limits as real memory cgroups around the processes of a site."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from tests.faults.cgroup import Cgroup
 from tests.faults.supervisor import REPOSITORY
 
 from slackwater.model.quantities import parse_memory_bytes
+from slackwater.runtime.service_list import service_list
 
 VALUES = REPOSITORY / "deploy" / "helm" / "slackwater" / "values.yaml"
 BROKER = "nats-server"
 
 
 def declared() -> dict[str, int]:
-    """Bytes of memory that each service, and the broker, may use: limits of deploy/helm."""
+    """Bytes of memory that each service may use by contracts/services.yaml, and the broker by the chart."""
     values: Mapping[str, Any] = yaml.safe_load(VALUES.read_text())
-    parts = {**values["services"], BROKER: values["nats"]}
-    return {name: parse_memory_bytes(str(part["resources"]["limits"]["memory"])) for name, part in parts.items()}
+    limits = {name: part.limits.memory for name, part in service_list().services.items()}
+    limits[BROKER] = values["nats"]["resources"]["limits"]["memory"]
+    return {name: parse_memory_bytes(limit) for name, limit in limits.items()}
 
 
 class MemoryLimits:

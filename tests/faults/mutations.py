@@ -305,7 +305,7 @@ def _other_nodes(of: Specimen) -> Iterator[Mutation]:
 
 
 def _forged(of: Specimen) -> Iterator[Mutation]:
-    """In the name of a service or of another agent, and answers for another id than the subject's. A source alone grants
+    """In the name of a service or of another agent, and answers for another id than the subject's. A source grants
     nothing: what a message may say follows from its subject."""
     if not of.payload.FROM_AGENT:
         return

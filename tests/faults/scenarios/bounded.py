@@ -28,7 +28,7 @@ from tests.faults.attack import StoredReports
 from tests.faults.attack_verdict import Beside, joined, judge, lines_of
 from tests.faults.audit import reports
 from tests.faults.guarded_agents import GuardedAgent, reactions
-from tests.faults.ledger import Key, Ledger, Outcome, read
+from tests.faults.ledger import Key, Ledger, read
 from tests.faults.memory_limits import BROKER, MemoryLimits, declared
 from tests.faults.oracle import Findings, compare
 from tests.faults.scenario import Result, Strictness
@@ -92,8 +92,7 @@ async def bounded(
     """Quiet, each attack, quiet again; then everything honest is looked up."""
     result = Result()
     async with AsyncExitStack() as stack:
-        limits = {name: limit for name, limit in declared().items() if name in (*SERVICES, BROKER)}
-        scene = await _open(stack, folder, stack.enter_context(MemoryLimits(limits)))
+        scene = await _open(stack, folder, stack.enter_context(MemoryLimits(declared())))
         working = [asyncio.create_task(agent.run()) for agent in scene.agents]
         watching = [asyncio.create_task(scene.stored.watch()), asyncio.create_task(_probe(scene))]
         stack.callback(lambda: [task.cancel() for task in (*working, *watching)])
@@ -108,6 +107,8 @@ async def bounded(
         seen = [_with_delays(scene, span) for span in spans]
         quiet, rows = joined([one for one in seen if one.name == "quiet"]), [one for one in seen if one.name != "quiet"]
         result.findings = await _honest(scene)
+        letters = [what for what in await _named(scene.site) if "dead_letters_by_node" in what and "=honest" in what]
+        result.promise("no dead letter is an honest one", not letters)
         _judge(result, rows, quiet, strictness)
         result.max_rss_bytes = max(scene.site.memory.highest.values(), default=0)
         result.facts["max_rss_bytes"] = dict(scene.site.memory.highest)
@@ -261,16 +262,17 @@ async def _named(here: Site) -> Counter[str]:
 
 
 async def _honest(scene: Scene) -> Findings:
-    """Each report and each answer of an honest agent is stored once; no dead letter is an honest one."""
-    ledger, names = read(scene.ledger.path), {agent.node for agent in scene.agents}
-    mine = {key: outcome for key, outcome in ledger.items() if key.kind == "report"}
-    findings = await reports(scene.site, names, mine, may_vanish=False)
+    """Each report and each answer of an honest agent is stored once, and there is nothing in its name beside these."""
+    ledger, names = read(scene.ledger.path), [agent.node for agent in scene.agents]
+    findings = await reports(
+        scene.site, names, {key: one for key, one in ledger.items() if key.kind == "report"}, False
+    )
     answers = {key: outcome for key, outcome in ledger.items() if key.kind == "intent.observed"}
-    rows = await scene.site.rows("SELECT event_id FROM console.observation")
-    shown = [Key("intent.observed", row["event_id"]) for row in rows]
-    findings += compare(answers, [key for key in shown if key in answers])
-    unanswered = sum(outcome is Outcome.UNKNOWN for outcome in ledger.values())
-    return findings + Findings(unknown=unanswered)
+    found = []
+    for table, column in (("observation", "event_id"), ("eviction", "id")):  # no eviction was asked of them
+        sql = f"SELECT {column} FROM console.{table} WHERE body ->> 'node' = ANY($1)"  # noqa: S608
+        found += [Key("intent.observed", row[column]) for row in await scene.site.rows(sql, names)]
+    return findings + compare(answers, found)
 
 
 def _judge(result: Result, rows: Sequence[Beside], quiet: Beside, strictness: Strictness) -> None:
