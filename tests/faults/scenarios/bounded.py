@@ -191,6 +191,7 @@ async def _attacker(scene: Scene, name: str, seconds: float) -> AsyncIterator[as
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.faults.assault", name, "--aim", json.dumps(aim), cwd=REPOSITORY,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": python_path()},
+        start_new_session=True,
     )  # fmt: skip
     try:
         assert process.stdout is not None
