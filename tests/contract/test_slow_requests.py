@@ -5,8 +5,7 @@ from __future__ import annotations
 import selectors
 import socket
 import time
-from collections.abc import Iterator
-from itertools import batched
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 import httpx2
@@ -41,7 +40,8 @@ def test_every_half_request_ends_and_others_are_answered(hasty: WholeServer) -> 
     where = urlsplit(hasty.url)
     wrong = []
     with httpx2.Client(base_url=hasty.url, trust_env=False, timeout=PATIENCE_SECONDS) as client:
-        for requests in batched(REQUESTS, AT_ONCE):
+        for first in range(0, len(REQUESTS), AT_ONCE):
+            requests = REQUESTS[first : first + AT_ONCE]
             answers = answers_to(requests, where.hostname or "", where.port or 0, client)
             wrong += [f"{one.what}: {said[:60]!r}" for one, said in zip(requests, answers, strict=True)
                       if not is_an_end(one, said)]  # fmt: skip
@@ -60,7 +60,7 @@ def is_an_end(request: SlowRequest, said: bytes | None) -> bool:
     return said == b"" or said.startswith(b"HTTP/1.1 200 ")
 
 
-def answers_to(requests: tuple[SlowRequest, ...], host: str, port: int, client: httpx2.Client) -> list[bytes | None]:
+def answers_to(requests: Sequence[SlowRequest], host: str, port: int, client: httpx2.Client) -> list[bytes | None]:
     """All that the server sent on each connection until it closed it; None for one that it left open."""
     received: list[bytes] = [b""] * len(requests)
     with selectors.DefaultSelector() as selector:
@@ -91,7 +91,7 @@ def answers_to(requests: tuple[SlowRequest, ...], host: str, port: int, client: 
     return [None if number in left else said for number, said in enumerate(received)]
 
 
-def drip(requests: tuple[SlowRequest, ...], selector: selectors.BaseSelector) -> None:
+def drip(requests: Sequence[SlowRequest], selector: selectors.BaseSelector) -> None:
     """One more byte on each connection whose request goes on."""
     for key in selector.get_map().values():
         assert isinstance(key.fileobj, socket.socket)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -43,6 +43,16 @@ class GuardedAgent(HonestAgent):
     async def follow(self, stack: AsyncExitStack) -> None:
         """Receive the node's intents until the stack is closed."""
         await stack.enter_async_context(self.bus.watch(IntentDeclared, self._intent, key=self.node))
+
+    def reactions(self) -> Iterator[tuple[float, float | None]]:
+        """When each crossing was sent, and when its limit, or that of a later one, arrived: a later report of the node
+        may be read in its place."""
+        arrived: float | None = None
+        for pod, at in reversed(self.crossed.items()):
+            own = self.limited.get(pod)
+            if own is not None:
+                arrived = own if arrived is None else min(arrived, own)
+            yield at, arrived
 
     def usage(self, now: datetime) -> UsageReported:
         turn, is_last = self.sequence // CROSS_EVERY, self.sequence % CROSS_EVERY == 0
@@ -99,5 +109,8 @@ def reactions(agents: Collection[GuardedAgent], began: float, ended: float) -> l
     """Seconds from each crossing sent in this time until its limit arrived; of one without a limit its age."""
     now = time.time()
     return [
-        agent.limited.get(pod, now) - at for agent in agents for pod, at in agent.crossed.items() if began <= at < ended
+        (now if limited is None else limited) - at
+        for agent in agents
+        for at, limited in agent.reactions()
+        if began <= at < ended
     ]

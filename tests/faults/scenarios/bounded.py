@@ -27,13 +27,14 @@ from tests.bench.verdict import Verdict
 from tests.faults.attack import StoredReports
 from tests.faults.attack_verdict import Beside, joined, judge, lines_of
 from tests.faults.audit import reports
+from tests.faults.fleet import report_key
 from tests.faults.guarded_agents import GuardedAgent, reactions
 from tests.faults.ledger import Key, Ledger, read
 from tests.faults.memory_limits import BROKER, MemoryLimits, declared
 from tests.faults.oracle import Findings, compare
 from tests.faults.scenario import Result, Strictness
-from tests.faults.site import SERVICES, Site, harness_bus, site
-from tests.faults.supervisor import REPOSITORY, cpu_seconds, python_path
+from tests.faults.site import SERVICES, Site, harness_bus, pending, site
+from tests.faults.supervisor import REPOSITORY, cpu_seconds, python_path, until
 
 from slackwater.bus.admin.permissions import agent_user
 from slackwater.bus.connect.access import AGENT_API_PREFIX
@@ -47,6 +48,8 @@ HONEST: Final = 16
 NEIGHBOURS: Final = 4
 """Honest agents in the attacker's partition: the same consumers read both."""
 REPORT_SECONDS: Final = 0.5
+FEW_WAIT: Final = 300
+"""Messages that wait while honest agents go on."""
 WARM_SECONDS, RECOVERY_SECONDS, PROBE_SECONDS, ANSWER_SECONDS = 10.0, 90.0, 1.0, 5.0
 ATTACKS: Final = (
     "invalid items", "deep and wide", "packed bombs", "flood", "full streams", "connections", "half requests",
@@ -156,7 +159,9 @@ async def _beside(scene: Scene, name: str, seconds: float) -> Span:
     counts: dict[str, Any] = json.loads(said) if said.strip() else {}
     began, wrong = time.monotonic(), [] if counts else ["the attacker ended without its counts"]
     try:
-        await scene.site.worked_off(scene.bus, RECOVERY_SECONDS)
+        await until(
+            lambda: _has_recovered(scene, span.ended), RECOVERY_SECONDS, "honest agents are served as before", 0.3
+        )
     except TimeoutError as error:
         wrong.append(str(error))
     after = await _named(scene.site)
@@ -178,6 +183,18 @@ async def _beside(scene: Scene, name: str, seconds: float) -> Span:
         recovered_seconds=round(time.monotonic() - began, 1),
     )
     return replace(span, seen=seen)
+
+
+async def _has_recovered(scene: Scene, ended: float) -> bool:
+    """Whether all that was sent before the end of the attack is stored and limited, and little waits."""
+    delayed = any(
+        report_key(agent.node, agent.epoch, sequence) not in scene.stored.seen
+        for agent in scene.agents
+        for sequence, at in agent.sent_at.items()
+        if at <= ended
+    )
+    unlimited = any(limited is None and at <= ended for agent in scene.agents for at, limited in agent.reactions())
+    return not delayed and not unlimited and sum((await pending(scene.bus, scene.site.services)).values()) < FEW_WAIT
 
 
 @asynccontextmanager
