@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+import struct
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 LOWEST = 19
+SEND_SECONDS = 5
 _CHUNK = 1 << 16
 _REFUSAL = re.compile(rb"-ERR '([^'\r\n]*)")
 _SHOWN = re.compile(r"[\"0-9].*| to .*| for .*")
@@ -98,8 +100,7 @@ class RawConnection:
 
     def connect(self) -> socket.socket:
         """A new connection with the agent's credentials, to which the broker need not have answered yet."""
-        parts = urlsplit(self._aim.nats)
-        self._socket = connection = socket.create_connection((parts.hostname, parts.port), 5)
+        self._socket = connection = connected(self._aim.nats)
         options = {"verbose": False, "pedantic": False, "headers": True, "name": "attacker", "lang": "raw",
                    "version": "0", "user": self._aim.user, "pass": self._aim.password}  # fmt: skip
         connection.sendall(b"CONNECT %b\r\nPING\r\n" % json.dumps(options).encode())
@@ -124,6 +125,15 @@ class RawConnection:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def connected(url: str) -> socket.socket:
+    """A connection to the host and port of a URL that gives up what cannot be sent in time."""
+    parts = urlsplit(url)
+    connection = socket.create_connection((parts.hostname, parts.port), SEND_SECONDS)
+    connection.settimeout(None)  # with one, what is read at once would wait for it
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
+    return connection
 
 
 def count_refusals(data: bytes, counts: Counts) -> None:

@@ -9,10 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from itertools import cycle
-from urllib.parse import urlsplit
 
 from tests.contract.slow import SlowRequest, slow_requests
-from tests.faults.assault.attacker import Aim, Counts, RawConnection, count_refusals, paced
+from tests.faults.assault.attacker import Aim, Counts, RawConnection, connected, count_refusals, paced
 
 ATTEMPTS_PER_SECOND = 250.0
 SUBSCRIPTIONS = 200
@@ -34,7 +33,7 @@ def connects(aim: Aim) -> Run:
         kept: deque[socket.socket] = deque()
         for number in paced(ATTEMPTS_PER_SECOND, aim.seconds):
             try:
-                kept.append(_silent(aim) if number % 4 == 3 else RawConnection(aim, counts).connect())
+                kept.append(connected(aim.nats) if number % 4 == 3 else RawConnection(aim, counts).connect())
             except OSError:
                 counts.answers["not accepted"] += 1
                 continue
@@ -43,11 +42,6 @@ def connects(aim: Aim) -> Run:
                 _subscribe(kept.popleft(), subscriptions, counts, kept)
 
     return run
-
-
-def _silent(aim: Aim) -> socket.socket:
-    parts = urlsplit(aim.nats)
-    return socket.create_connection((parts.hostname, parts.port), 5)
 
 
 def _subscribe(connection: socket.socket, subscriptions: bytes, counts: Counts, kept: deque[socket.socket]) -> None:
@@ -96,9 +90,8 @@ def _open(
     drips: deque[tuple[float, socket.socket, bytes]],
     counts: Counts,
 ) -> None:
-    parts = urlsplit(url)
     try:
-        connection = socket.create_connection((parts.hostname, parts.port), 5)
+        connection = connected(url)
         connection.sendall(slow.first)
     except OSError:
         counts.answers["not accepted"] += 1

@@ -50,6 +50,8 @@ NEIGHBOURS: Final = 4
 REPORT_SECONDS: Final = 0.5
 FEW_WAIT: Final = 300
 """Messages that wait while honest agents go on."""
+NAMED_SECONDS: Final = 15.0
+"""Missing reports are counted when their window closes."""
 WARM_SECONDS, RECOVERY_SECONDS, PROBE_SECONDS, ANSWER_SECONDS = 10.0, 90.0, 1.0, 5.0
 ATTACKS: Final = (
     "invalid items", "deep and wide", "packed bombs", "flood", "full streams", "connections", "half requests",
@@ -157,19 +159,27 @@ async def _beside(scene: Scene, name: str, seconds: float) -> Span:
         span = await _span(scene, name, seconds, process)
         said, _ = await process.communicate()
     counts: dict[str, Any] = json.loads(said) if said.strip() else {}
-    began, wrong = time.monotonic(), [] if counts else ["the attacker ended without its counts"]
+    began, wrong = time.monotonic(), list[str]() if counts else ["the attacker ended without its counts"]
     try:
         await until(
             lambda: _has_recovered(scene, span.ended), RECOVERY_SECONDS, "honest agents are served as before", 0.3
         )
     except TimeoutError as error:
         wrong.append(str(error))
-    after = await _named(scene.site)
-    grown = Counter({what: value - before[what] for what, value in after.items() if value > before[what]})
-    answers = Counter(counts.get("answers", {}))
+    recovered = time.monotonic() - began
+    answers, grown = Counter(counts.get("answers", {})), Counter[str]()
+
+    async def is_named() -> bool:
+        nonlocal grown
+        after = await _named(scene.site)
+        grown = Counter({what: value - before[what] for what, value in after.items() if value > before[what]})
+        return bool(grown or answers or scene.unready)
+
+    try:
+        await until(is_named, NAMED_SECONDS, "a metric or an answer names the attack", 1.0)
+    except TimeoutError as error:
+        wrong.append(str(error))
     named = dict((grown + scene.unready).most_common(MOST_NAMED))
-    if not named and not answers:
-        wrong.append("neither a metric nor an answer names the attack")
     wrong += [f"{what} was killed or restarted" for what, count in _deaths(scene).items() if count > died[what]]
     wrong += [f"/readyz of {what} was not answered {count} times" for what, count in scene.unanswered.items()]
     seen = replace(
@@ -180,7 +190,7 @@ async def _beside(scene: Scene, name: str, seconds: float) -> Span:
         answers=dict(answers.most_common(MOST_NAMED)),
         named=named,
         wrong=wrong,
-        recovered_seconds=round(time.monotonic() - began, 1),
+        recovered_seconds=round(recovered, 1),
     )
     return replace(span, seen=seen)
 
