@@ -13,7 +13,7 @@ FACTOR = 2.0
 """Of the quiet p99: what it may be beside an attack."""
 LEAST_SAMPLES = 100
 """Fewer delays say nothing about their p99."""
-MIB = 2**20
+MIB, MOST_NAMES = 2**20, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ def lines_of(rows: Sequence[Beside], quiet: Beside, patience: float = 1.0) -> It
                f" {limited:>14} {row.busiest:>12} {row.cpu.get(row.busiest, 0.0):5.1f} s {row.fullest:>12}"
                f" {memory:>19}  {said}")  # fmt: skip
         if row.named or row.answers:
-            said = [f"{what} +{count:g}" for what, count in row.named.items()]
-            said += [f"answered: {what} {count}" for what, count in row.answers.items()]
-            yield f"    named by {', '.join(said[:6])}"
+            names = [f"{what} +{count:g}" for what, count in row.named.items()]
+            names += [f"answered: {what} {count}" for what, count in row.answers.items()]
+            yield f"    named by {', '.join(names[:MOST_NAMES])}"
         for text in row.wrong:
             yield f"    broken: {text}"

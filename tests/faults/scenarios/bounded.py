@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -172,7 +172,7 @@ async def _beside(scene: Scene, name: str, seconds: float) -> Span:
     async def is_named() -> bool:
         nonlocal grown
         after = await _named(scene.site)
-        grown = Counter({what: value - before[what] for what, value in after.items() if value > before[what]})
+        grown = Counter({what: round(value - before[what]) for what, value in after.items() if value > before[what]})
         return bool(grown or answers or scene.unready)
 
     try:
@@ -275,9 +275,9 @@ async def _probe(scene: Scene) -> None:
             await asyncio.gather(*(ask(client, service) for service in SERVICES), asyncio.sleep(PROBE_SECONDS))
 
 
-async def _named(here: Site) -> Counter[str]:
+async def _named(here: Site) -> dict[str, float]:
     """The counters that name an attack, by metric and labels."""
-    found: Counter[str] = Counter()
+    found: dict[str, float] = defaultdict(float)
     async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
         for service in SERVICES:
             text = (await client.get(here.url(service, "/metrics"), headers={"connection": "close"})).text
