@@ -114,7 +114,7 @@ def forges(aim: Aim) -> Run:
 
 @dataclass(frozen=True, slots=True)
 class Forgery:
-    """A message in the name of somebody else. `what` says how."""
+    """A message in another's name. `what` says how."""
 
     what: str
     subject: str
