@@ -52,7 +52,7 @@ class SteadyClient(Client):
     async def _connect_to_server(self, s: Any) -> None:
         """Close the socket of an attempt that was accepted and got no further: the plain client forgets it, open."""
         if self._transport:
-            self._transport.close()
+            self._transport.close()  # type: ignore[no-untyped-call]  # nats-py
         await super()._connect_to_server(s)
 
     async def _process_pong(self) -> None:
