@@ -6,7 +6,7 @@ import re
 from typing import Final, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails, from_json
+from pydantic_core import from_json
 
 from slackwater.events.codec import fast_decode
 from slackwater.events.codec.unknown_values import EventLost, Lost, without_unknown
@@ -39,10 +39,6 @@ class Undecodable(InvalidInput):
 
 _TYPED_FREELY: Final = 65_536
 """Bytes up to which a fast decoder is not worth a check: it ends at the first value of another type."""
-
-
-_UNKNOWN: Final = frozenset({"enum", "literal_error"})
-"""Pydantic's types of errors of a value that an enum does not have."""
 
 
 def decode_body(
@@ -95,15 +91,8 @@ def validated(payload: type[P], body: bytes, lost: Lost | None = None) -> P:
         document = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise Undecodable(f"body is not JSON: {error}", code="malformed_json") from None
-    try:  # and not model_validate_json: its errors hold copies of what they are about, each missing field one of all
-        return payload.model_validate(document)
-    except ValidationError as error:
-        errors = _errors(error)
-        if not any(one["type"] in _UNKNOWN for one in errors):
-            raise _refusal(payload, errors) from None
     try:
         found = without_unknown(payload, document)
-        read = payload.model_validate(document)
     except EventLost as error:
         field, value = error.unknown.field, error.unknown.value
         message = (
@@ -111,22 +100,16 @@ def validated(payload: type[P], body: bytes, lost: Lost | None = None) -> P:
             "a newer version published it"
         )
         raise Undecodable(message, code="unknown_value", field=field) from None
+    try:  # and not model_validate_json: its errors hold copies of what they are about, each missing field one of all
+        read = payload.model_validate(document)
     except ValidationError as error:
-        raise _refusal(payload, _errors(error)) from None
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        message = f"{payload.TYPE}: {error.error_count()} invalid field(s), first {field or '(body)'}: {first['msg']}"
+        raise Undecodable(message, code="invalid_payload", field=field) from None
     if lost is not None:
         lost.update(found)
     return read
-
-
-def _errors(error: ValidationError) -> list[ErrorDetails]:
-    return error.errors(include_url=False, include_input=False)
-
-
-def _refusal(payload: type[Payload], errors: list[ErrorDetails]) -> Undecodable:
-    first = errors[0]
-    field = ".".join(map(str, first["loc"]))
-    message = f"{payload.TYPE}: {len(errors)} invalid field(s), first {field or '(body)'}: {first['msg']}"
-    return Undecodable(message, code="invalid_payload", field=field)
 
 
 def _check_budget(body: bytes, *, is_typed: bool = False) -> None:

@@ -18,6 +18,7 @@ from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_or
 from pydantic import BaseModel
 
 from slackwater.events.envelope import Payload
+from slackwater.model.bounds import MOST_LABELS, MOST_PODS
 from slackwater.model.placement_rules import PlacementRules
 
 _SHOWN: Final = 60
@@ -48,8 +49,8 @@ class EventLost(Exception):
 
 
 def without_unknown(payload: type[Payload], document: Any) -> Lost:
-    """Removes from the JSON of an event, in place, what an enum's unknown value loses; returns what was lost. Linear in
-    the size of the document. Raises EventLost."""
+    """Removes from the JSON of an event, in place, what an enum's unknown value loses; returns what was lost. It goes
+    through lists of at most MOST_PODS, as models do. Raises EventLost."""
     prune, lost = _of_payload(payload), Lost()
     if prune is not None and prune(document, lost) is _LOST:
         raise EventLost(list(lost)[-1])
@@ -113,7 +114,7 @@ def _items(prune: Prune | None) -> Prune | None:
         return None
 
     def prune_items(values: Any, lost: Lost) -> Any:
-        if not isinstance(values, list):
+        if not isinstance(values, list) or len(values) > MOST_PODS:  # which is refused
             return values
         return [kept for value in values if (kept := prune(value, lost)) is not _LOST]
 
@@ -125,7 +126,7 @@ def _entries(key: Prune | None, prune: Prune | None) -> Prune | None:
         return None
 
     def prune_entries(entries: Any, lost: Lost) -> Any:
-        if not isinstance(entries, dict):
+        if not isinstance(entries, dict) or len(entries) > MOST_LABELS:
             return entries
         kept = {}
         for name, value in entries.items():
