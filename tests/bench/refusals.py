@@ -123,7 +123,12 @@ def measure() -> dict[str, Any]:
         size = max(len(body), MEGABYTE)
         per_megabyte = round(milliseconds / size * MEGABYTE, 1)
         found.append(Case(reader, attack, len(body), per_megabyte, round(peak / size, 1), answer[:120]))
-    reports = [reader for reader in readers() if reader[1] is UsageReported]
+    late = _late_unknown()
+    unknown = {
+        name: _apart(late, partial(_event, payload, read))[0]
+        for name, payload, read in readers()
+        if payload is UsageReported
+    }
     slowest = sorted(found, key=lambda case: -case.ms_per_megabyte)[:5]
     largest = sorted(found, key=lambda case: -case.times_its_bytes)[:5]
     return {
@@ -131,7 +136,7 @@ def measure() -> dict[str, Any]:
         "accepted": sum(case.answer == "accepted" for case in found),
         "slowest": list(map(asdict, slowest)),
         "largest": list(map(asdict, largest)),
-        "unknown value ms": {name: _apart(_late_unknown(), partial(_event, *how))[0] for name, *how in reports},
+        "unknown value ms": unknown,
         "start": _starts(found),
         "targets": (
             Target("a refusal", slowest[0].ms_per_megabyte, TARGET_MILLISECONDS, "ms/MB", Scale.TIME),
