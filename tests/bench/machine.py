@@ -29,14 +29,25 @@ class MachineReading:
 def read_machine() -> MachineReading:
     """Calibrates for 0.3 s of CPU time, then reads the counters."""
     rounds = 1 / seconds_per_round()
+    return MachineReading(rounds, *read_jiffies())
+
+
+def read_jiffies() -> tuple[int, int]:
+    """Total jiffies of all CPUs, and stolen ones."""
     words = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return MachineReading(rounds, sum(words), words[7])
+    return sum(words), words[7]
+
+
+def stolen_share(before: tuple[int, int], after: tuple[int, int]) -> float:
+    """The share of CPU time that the host stole between two readings of jiffies."""
+    span = after[0] - before[0]
+    return (after[1] - before[1]) / span if span > 0 else 0.0
 
 
 def conditions(before: MachineReading, after: MachineReading) -> Conditions:
     """The conditions between two readings; the calibration of the second one is part of the span."""
-    span = after.jiffies - before.jiffies
-    return Conditions(before.calibration, after.calibration, (after.stolen - before.stolen) / span if span > 0 else 0.0)
+    share = stolen_share((before.jiffies, before.stolen), (after.jiffies, after.stolen))
+    return Conditions(before.calibration, after.calibration, share)
 
 
 def described() -> dict[str, Any]:

@@ -22,29 +22,20 @@ from urllib.parse import quote, urlsplit
 
 import httpx2
 import pytest
-from described import described
+from described import NAME, described, filled, operations
 from hostile import ALIKE, BODIES, HEADERS, VALUES, hostile_bodies, sample, valid_body
 from hypothesis import settings
 from whole_server import ADMIN, WholeServer, server
 
 __all__ = ["server"]
 
-STREAM = "/v1/stream"
-NAME = "text"
-"""As in a sample body: a document has the name of its path."""
 NEEDS = {"/claims": "/v1/elasticquotas/{name}", "/move-plans": "/v1/deschedulerprofiles/{name}"}
 """Documents that bodies of other routes name."""
 IS_THOROUGH = settings.get_current_profile_name() == "thorough"
 MOST_BODIES = 440 if IS_THOROUGH else 100
 SEED = int(os.environ.get("SLACKWATER_TEST_SEED", "1"))
 """Of the bodies and values of this run; a failure shows it."""
-METHODS = ("get", "put", "post", "patch", "delete")
-OPERATIONS = {
-    f"{method.upper()} {path}": (method, path, item[method])
-    for path, item in described()["paths"].items()
-    for method in METHODS
-    if method in item and path != STREAM
-}
+OPERATIONS = operations()
 WITH_BODY = [name for name, (_, _, operation) in OPERATIONS.items() if "requestBody" in operation]
 WITH_PARAMETERS = [name for name, (_, _, operation) in OPERATIONS.items() if operation.get("parameters")]
 LISTS = [path for name, (method, path, _) in OPERATIONS.items() if method == "get" and "{" not in path]
@@ -85,15 +76,6 @@ def complaint(answer: httpx2.Response) -> str:
     if answer.headers.get("content-type") != "application/problem+json":
         return f"{answer.status_code} as {answer.headers.get('content-type')}: {answer.text[:200]}"
     return "" if answer.json().get("code") else "a problem without a code"
-
-
-def filled(path: str, values: dict[str, str] | None = None) -> str:
-    """The path with a name for every parameter."""
-    while "{" in path:
-        name = path[path.index("{") + 1 : path.index("}")]
-        value = (values or {}).get(name.split(":")[0], NAME)
-        path = path.replace("{" + name + "}", value, 1)
-    return path
 
 
 def sent(client: httpx2.Client, method: str, url: str, **more: Any) -> str:

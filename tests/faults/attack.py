@@ -7,6 +7,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from nats.errors import Error as NatsError
@@ -16,7 +17,8 @@ from tests.faults.mutations import Mutation
 from tests.faults.site import Site
 
 from slackwater.bus.connect.nats_bus import NatsBus
-from slackwater.events.envelope import event_of
+from slackwater.events.envelope import Event, event_of
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import new_id
 from slackwater.model.tiers import Tier
@@ -26,6 +28,14 @@ from slackwater.testing.reports import described, pod_usage, report
 DESCRIBE_EVERY = 10
 """Reports between two descriptions of an honest node."""
 LOOK_SECONDS = 0.03
+_AROUND_SECONDS = 10.0
+"""A report's window begins so long before it at most."""
+_UNSEEN = """
+SELECT stored.node, stored.sequence
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::float8[]) AS known(node, epoch, past, since)
+JOIN ingestion.node_usage AS stored ON stored.node = known.node AND stored.boot_epoch = known.epoch
+  AND stored.sequence > known.past AND stored.midpoint_at > to_timestamp(known.since)
+"""
 CPU_MILLI, USED_MILLI, SWING_MILLI = 16_000, 9_000, 3_000
 
 
@@ -57,21 +67,26 @@ class HonestAgent:
     async def _report(self) -> None:
         self.sequence += 1
         now, key = SystemClock().now(), report_key(self.node, self.epoch, self.sequence)
-        pods = [pod_usage(f"{self.node}-{number}", tier, self._used() // 3)
-                for number, tier in enumerate((Tier.PROD, Tier.PROD, Tier.BATCH))]  # fmt: skip
-        data = report(self.node, self.sequence, now, boot_epoch=self.epoch, cpu_milli=self._used(), pods=pods,
-                      window_seconds=1.0)  # fmt: skip
+        event = event_of(self.usage(now), source=f"agent/{self.node}", time=now, id=event_id(key))
         self.ledger.meant(key)
         self.sent_at[self.sequence] = time.time()
         try:
-            await self.bus.publish(event_of(data, source=f"agent/{self.node}", time=now, id=event_id(key)))
+            await self.send(event)
         except Unavailable:
             return
         self.ledger.came(key, Outcome.ACKED)
 
-    def _used(self) -> int:
-        """Changes every few seconds, so that predictions and offers change."""
-        return USED_MILLI + (SWING_MILLI if self.sequence // 8 % 2 else 0)
+    async def send(self, event: Event[UsageReported]) -> None:
+        """Publish a report. Raises Unavailable."""
+        await self.bus.publish(event)
+
+    def usage(self, now: datetime) -> UsageReported:
+        """The report of this sequence. Usage changes every few seconds, so that predictions and offers change."""
+        used = USED_MILLI + (SWING_MILLI if self.sequence // 8 % 2 else 0)
+        pods = [pod_usage(f"{self.node}-{number}", tier, used // 3)
+                for number, tier in enumerate((Tier.PROD, Tier.PROD, Tier.BATCH))]  # fmt: skip
+        return report(self.node, self.sequence, now, boot_epoch=self.epoch, cpu_milli=used, pods=pods,
+                      window_seconds=1.0)  # fmt: skip
 
 
 @dataclass
@@ -83,15 +98,23 @@ class StoredReports:
     seen: dict[Key, float] = field(default_factory=dict)
 
     async def watch(self) -> None:
-        sql = "SELECT sequence FROM ingestion.node_usage WHERE node = $1 AND boot_epoch = $2 AND sequence > $3"
         past: Counter[str] = Counter()
+        by_node = {agent.node: agent for agent in self.agents}
         while True:
-            for agent in self.agents:
-                rows = await self.site.rows(sql, agent.node, agent.epoch, past[agent.node])
-                now = time.time()
-                for row in rows:
-                    key = report_key(agent.node, agent.epoch, row["sequence"])
-                    self.seen.setdefault(key, now - agent.sent_at[row["sequence"]])
+            reporting = [agent for agent in self.agents if past[agent.node] + 1 in agent.sent_at]
+            rows = await self.site.rows(
+                _UNSEEN,
+                [agent.node for agent in reporting],
+                [agent.epoch for agent in reporting],
+                [past[agent.node] for agent in reporting],
+                [agent.sent_at[past[agent.node] + 1] - _AROUND_SECONDS for agent in reporting],
+            )
+            now = time.time()
+            for row in rows:
+                agent = by_node[row["node"]]
+                key = report_key(agent.node, agent.epoch, row["sequence"])
+                self.seen.setdefault(key, now - agent.sent_at[row["sequence"]])
+            for agent in reporting:
                 while report_key(agent.node, agent.epoch, past[agent.node] + 1) in self.seen:
                     past[agent.node] += 1
             await asyncio.sleep(LOOK_SECONDS)

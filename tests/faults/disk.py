@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
-import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from tests.faults.cgroup import Cgroup
 from tests.faults.scenario import Skipped
 
 _BALLAST = "ballast"
-_UNIFIED = Path("/sys/fs/cgroup")
-_BLKIO = _UNIFIED / "blkio"
-_LEAVE_SECONDS = 10.0
-_numbers = itertools.count(1)
+_BLKIO = Path("/sys/fs/cgroup/blkio")
 
 
 class SmallDisk:
@@ -66,48 +62,27 @@ class SlowDisk:
     def __init__(self, folder: Path, writes_per_second: int) -> None:
         number = folder.stat().st_dev
         self._device = f"{os.major(number)}:{os.minor(number)}"
-        self._limit, self._is_v2 = writes_per_second, not _BLKIO.exists()
-        self._group = (_UNIFIED if self._is_v2 else _BLKIO) / f"slackwater-slow-{os.getpid()}-{next(_numbers)}"
+        self._limit = writes_per_second
+        self._group = Cgroup("blkio" if _BLKIO.exists() else "io", "slow")
 
     def __enter__(self) -> SlowDisk:
-        try:
-            if self._is_v2:
-                (_UNIFIED / "cgroup.subtree_control").write_text("+io")
-            self._group.mkdir()
-            self._write(self._limit)
-        except OSError as error:
-            self._remove()
-            raise Skipped(f"a slow disk needs cgroup's throttle of I/O: {error}") from error
+        with ExitStack() as stack:
+            group = stack.enter_context(self._group)
+            if group.is_v2:
+                group.write("io.max", f"{self._device} wiops={self._limit}")
+            else:
+                group.write("blkio.throttle.write_iops_device", f"{self._device} {self._limit}")
+            stack.pop_all()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._remove()
+    def __exit__(self, *error: object) -> None:
+        self._group.__exit__(*error)
 
     def hold(self, pid: int) -> None:
         """Put a process and all that descend from it behind the disk."""
-        while missing := _descendants(pid) - self._pids():
+        while missing := _descendants(pid) - self._group.pids():
             for one in missing:
-                with suppress(ProcessLookupError):
-                    (self._group / "cgroup.procs").write_text(str(one))
-
-    def _write(self, limit: int) -> None:
-        name, text = ("io.max", f"wiops={limit}") if self._is_v2 else ("blkio.throttle.write_iops_device", f"{limit}")
-        (self._group / name).write_text(f"{self._device} {text}")
-
-    def _pids(self) -> set[int]:
-        return {int(line) for line in (self._group / "cgroup.procs").read_text().split()}
-
-    def _remove(self) -> None:
-        """Let all processes out, also those that start meanwhile; what is exiting keeps the group for a moment."""
-        deadline = time.monotonic() + _LEAVE_SECONDS
-        while self._group.exists() and time.monotonic() < deadline:
-            for pid in self._pids():
-                with suppress(OSError):
-                    (self._group.parent / "cgroup.procs").write_text(str(pid))
-            with suppress(OSError):
-                self._group.rmdir()
-                return
-            time.sleep(0.05)
+                self._group.admit(one)
 
 
 def _descendants(pid: int) -> set[int]:

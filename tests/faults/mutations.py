@@ -21,6 +21,7 @@ from slackwater.events.codec.packed import pack
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
+from slackwater.runtime.service_list import service_names
 
 Place = tuple[str | int, ...]
 DEEP = 20_000
@@ -106,7 +107,7 @@ def mutations_of(event: Event[Any]) -> list[Mutation]:
     """All mutations of one valid event, family by family."""
     specimen = Specimen(event)
     families = (_types, _absences, _ranges, _not_finite, _encodings, _whole_bodies, _sizes, _bombs, _nesting,
-                _duplicates, _times, _headers, _other_nodes, _repeats, _amounts)  # fmt: skip
+                _duplicates, _times, _headers, _other_nodes, _forged, _repeats, _amounts)  # fmt: skip
     return [mutation for family in families for mutation in family(specimen)]
 
 
@@ -301,6 +302,20 @@ def _other_nodes(of: Specimen) -> Iterator[Mutation]:
     named = of.payload.model_validate_json(body).key().split("/")[0]
     if named == OTHER:
         yield of.with_body("another node", "in the body", body.encode(), True)
+
+
+def _forged(of: Specimen) -> Iterator[Mutation]:
+    """In the name of a service or of another agent, and answers for another id than the subject's. A source grants
+    nothing: what a message may say follows from its subject."""
+    if not of.payload.FROM_AGENT:
+        return
+    for source in (*service_names(), f"agent/{OTHER}"):
+        headers = {**of.headers, "ce-source": source}
+        yield Mutation("forged: source", source, of.payload, of.event.subject, headers, encode(of.event).body, None)
+    for part in of.event.data.key().split("/")[1:]:
+        body = json.dumps(of.document).replace(json.dumps(part), json.dumps(new_id()))
+        if of.payload.model_validate_json(body).key() != of.event.data.key():
+            yield of.with_body("forged: answer", "another id than the subject's", body.encode(), True)
 
 
 def _repeats(of: Specimen) -> Iterator[Mutation]:

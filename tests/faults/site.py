@@ -15,6 +15,7 @@ from typing import Any
 import asyncpg
 import httpx2
 from nats.errors import Error as NatsError
+from tests.faults.memory_limits import BROKER, MemoryLimits
 from tests.faults.supervisor import Memory, Program, free_port, service_command, until
 
 from slackwater.bus.admin.streams import load
@@ -58,6 +59,8 @@ class Site:
     sabotage: str = ""
     passwords: Path | None = None
     """Where the passwords of the broker's users are; None: it asks for none."""
+    limits: MemoryLimits | None = None
+    """What each process may use; None: no limits."""
     memory: Memory = field(default_factory=Memory)
     http: httpx2.AsyncClient = field(default_factory=lambda: httpx2.AsyncClient(trust_env=False, timeout=3.0))
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "postgres"))
@@ -116,6 +119,8 @@ class Site:
         command = service_command(name.split("-")[0], self.dsn, nats or self.broker.url, port)
         if self.sabotage:
             command[1:3] = ["-m", "tests.faults.sabotage", self.sabotage]
+        if self.limits is not None:
+            command = self.limits.around(name.split("-")[0], command)
         state = {"SLACKWATER_STATE_DIR": str(self.folder / f"state-{name}")}
         login = self._login(name.split("-")[0])
         self.programs[name] = program = Program(name, command, self.folder, {**QUICK, **state, **login, **environment})
@@ -181,7 +186,7 @@ class Site:
         while True:
             for name, program in self.programs.items():
                 self.memory.look(name, program.pid)
-            self.memory.look("nats-server", self.broker.pid)
+            self.memory.look(BROKER, self.broker.pid)
             await asyncio.sleep(0.25)
 
     async def close(self) -> None:
@@ -222,11 +227,12 @@ async def site(
     environment: Mapping[str, str] | None = None,
     sabotage: str = "",
     agents: Sequence[str] = (),
+    limits: MemoryLimits | None = None,
 ) -> AsyncIterator[Site]:
     """Everything up and ready; everything gone at the end, whatever happened in between.
 
     `agents`: nodes of which each gets an account on the broker, as `slackwater nats-config` makes it; none: the broker
-    asks for no credentials.
+    asks for no credentials. `limits`: memory cgroups that the services and the broker run in.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if agents:
@@ -235,7 +241,7 @@ async def site(
     broker = EmbeddedNats(broker_folder or folder / "nats", include=accounts)
     database = EmbeddedPostgres(database_folder or folder / "database")
     passwords = folder / "access" / "passwords" if agents else None
-    here = Site(folder, broker, database, sabotage=sabotage, passwords=passwords)
+    here = Site(folder, broker, database, sabotage=sabotage, passwords=passwords, limits=limits)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(here.close)
         stack.callback(here.thread.shutdown)
@@ -243,6 +249,8 @@ async def site(
         await here.start_database()
         stack.push_async_callback(broker.stop)
         await broker.start()
+        if limits is not None and broker.pid is not None:
+            limits.admit(BROKER, broker.pid)
         eye = asyncio.create_task(here.watch_memory())
         stack.callback(eye.cancel)
         stack.push_async_callback(_stop_programs, here)

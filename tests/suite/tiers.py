@@ -22,6 +22,7 @@ SLOW: Final[Mapping[str, str]] = {
     "tests/contract/test_api_conforms.py": "every route with drawn values",
     "tests/contract/test_hostile_requests.py": "every route with hostile values",
     "tests/contract/test_hostile_rpcs.py": "every RPC with hostile values",
+    "tests/contract/test_slow_requests.py": "every route with requests that time out",
     "tests/faults": "kills and starves whole stacks",
     "tests/integration/access": "certificates, accounts and rehearsed pages",
     "tests/integration/agent/test_agent_crashes.py": "kills agents",

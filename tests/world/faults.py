@@ -11,6 +11,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from functools import cache, partial
 
+from tests.world.attacks import attackers, expand, fill, flood, forge, make_room, of_ensurance, too_large
 from tests.world.machine.station import Station
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, machines, replicas, services_of
 from tests.world.world import REPLACED_SECONDS, World
@@ -363,6 +364,16 @@ LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 20.0), _r
 """Long enough to use up the deliveries of a message. A minute with processes that change is a regression."""
 
 
+ATTACKS = (
+    FaultKind("an agent floods", attackers, (8.0, 25.0), flood),
+    FaultKind("an agent answers for another", attackers, (2.0, 30.0), forge),
+    FaultKind("a stream full", broker, (1.0, 20.0), fill, make_room, (0.0, 1.999)),
+    FaultKind("a document that expands", of_ensurance, (0.0, 0.0), expand),
+    FaultKind("a message too large", of_ensurance, (0.0, 0.0), too_large),
+)
+"""tests.world.attacks"""
+
+
 @cache
 def fault_kinds() -> Mapping[str, FaultKind]:
     """All kinds by name."""
@@ -400,6 +411,7 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         RACK_POWER,
         AGENT_RESTARTS,
         MACHINE_VANISHES,
+        *ATTACKS,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

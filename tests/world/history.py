@@ -152,7 +152,7 @@ class History(World):
         for fault in plan.faults:
             self.loop.call_at(fault.at, self._begin, fault)
         for change in plan.changes:
-            self.loop.call_at(change.at, self._change, change)
+            self.loop.call_at(change.at, self.change, change)
         self.record(Kind.PHASE, "faults")
         self.loop.call_at(PACE_SECONDS, self._check_pace, 0)
         self.loop.call_at(plan.fault_seconds, self.record, Kind.PHASE, "quiet")
@@ -175,7 +175,7 @@ class History(World):
             self.loop.fail(f"no busy loop: {steps} callbacks within {PACE_SECONDS:g} virtual seconds")
         self.loop.call_later(PACE_SECONDS, self._check_pace, self.loop.steps)
 
-    def _change(self, planned: PlannedChange) -> None:
+    def change(self, planned: PlannedChange) -> None:
         """Let a replica of the kind's service do a change, if one runs."""
         service = kind_named(planned.kind).service
         running = [

@@ -12,6 +12,7 @@ from tests.world.faults import (
     AGENT_AWAY,
     AGENT_CUT,
     AGENT_RESTARTS,
+    ATTACKS,
     CONSOLE_CRASHES,
     CONSOLE_CUT,
     KILLED_AT_A_FILE,
@@ -47,6 +48,7 @@ DRAWN_APART = (
     (AGENT_CUT, 0.3, 10),
     (RACK_POWER, 0.3, 10),
     (AGENT_RESTARTS, 0.25, 2),
+    *((attack, 0.1, 2) for attack in ATTACKS),
 )
 """Kinds with a random source of their own, the share of seeds that have them, and the most faults of a seed: its other
 faults do not depend on them."""

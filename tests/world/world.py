@@ -25,6 +25,7 @@ from tests.world.plan import (
     QUOTA,
     SERVICES,
     Plan,
+    PlannedChange,
     outboxes,
     services_of,
 )
@@ -244,6 +245,10 @@ class World:
                 waiting[f"consumer {name}"] = count
         return waiting
 
+    def change(self, planned: PlannedChange) -> None:
+        """Let a replica of the kind's service do a change, if one runs (tests.world.history)."""
+        raise NotImplementedError
+
     # composition
 
     def replica(self, service: str) -> Callable[[Process], Any]:
@@ -252,7 +257,7 @@ class World:
         timing = Timing(**self.plan.settings.get("ownership", {}))
 
         async def main(process: Process) -> None:
-            databases = self._databases(process)
+            databases = self.databases(process)
             async with self.bus(process, declares=service) as bus:
                 platform = Platform(bus, process.clock, databases, NOWHERE, process.member, timing)
                 place = self.places[process.name]
@@ -279,7 +284,7 @@ class World:
             clock=process.clock,
         )
 
-    def _databases(self, process: Process) -> Callable[[str], Database]:
+    def databases(self, process: Process) -> Callable[[str], Database]:
         link = self.network.link(process, self._database_server)
         process.on_death(lambda: self.postgres.abandon_process(process.member, 0.0))
 

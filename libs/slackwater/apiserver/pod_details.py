@@ -23,8 +23,6 @@ from slackwater.model.pods import FAILED, RUNNING, WELL, PodStatus
 
 MOST_RULE_BYTES: Final = 4096
 """JSON of the rules of one pod; a report has those of a hundred pods."""
-TOO_LARGE: Final = "too-large"
-"""In `unread`: the rules do not fit into a report."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: Final = frozenset(map(str, LabelOperator))
 
@@ -83,9 +81,7 @@ def rules_of(item: Json) -> PlacementRules | None:
     if rules == NO_RULES:
         return None
     if len(rules.node_selector) > MOST_RULES or len(msgspec.json.encode(rules)) > MOST_RULE_BYTES:
-        return PlacementRules(
-            unread=(TOO_LARGE,), local_storage=rules.local_storage, claims_volumes=rules.claims_volumes
-        )
+        return rules.as_too_large()
     return rules
 
 

@@ -10,6 +10,8 @@ import re
 from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
+from slackwater.model.bounds import MOST_STORED
+
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _QUANTITY: Final = re.compile(
@@ -32,11 +34,11 @@ def parse_quantity(text: object) -> Decimal | None:
 
 
 def whole_amount(text: object, factor: int = 1) -> int:
-    """A quantity times `factor`, rounded up as the API does; 0 if it is none, negative or beyond 64 bits."""
+    """A quantity times `factor`, rounded up and at most 2^63 - 1, as the API has it; 0 if it is none or negative."""
     number = parse_quantity(text)
-    if number is None or not 0 <= number * factor < 2**63:
+    if number is None or number <= 0:
         return 0
-    return int((number * factor).to_integral_value(ROUND_CEILING))
+    return MOST_STORED if number * factor >= MOST_STORED else int((number * factor).to_integral_value(ROUND_CEILING))
 
 
 def canonical_quantity(amount: int) -> str:

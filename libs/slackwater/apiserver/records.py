@@ -15,6 +15,7 @@ import msgspec
 from slackwater.apiserver.json_parts import Json, items_in, object_in
 from slackwater.apiserver.quantity import whole_amount
 from slackwater.apiserver.resource_names import LENT_NAMES
+from slackwater.model.bounds import MOST_MEMORY_BYTES
 from slackwater.model.quantities import Resources
 
 FIELD_MANAGER: Final = "slackwater"
@@ -324,7 +325,8 @@ def _owned(item: Json) -> frozenset[str]:
 
 def _requests(spec: Json) -> tuple[Resources, tuple[tuple[str, int], ...]]:
     """The effective request, as the scheduler counts it: the sum of containers and sidecars, or what the largest
-    init container needs beside the sidecars that run before it; plus the overhead.
+    init container needs beside the sidecars that run before it; plus the overhead. What is borrowed is at most what any
+    machine has, so that sums over the pods of a node fit into a record: a pod may name its node and ask for anything.
 
     Source: k8s.io/component-helpers resource.PodRequests. Requests of the whole pod (`spec.resources`) go before.
     """
@@ -343,7 +345,7 @@ def _requests(spec: Json) -> tuple[Resources, tuple[tuple[str, int], ...]]:
     total = {name: max(total.get(name, 0), peak.get(name, 0)) for name in {*total, *peak}}
     total |= _amounts(object_in(spec, "resources"))
     total = _sum(total, _parsed(object_in(spec, "overhead")))
-    borrowed = tuple((name, total[name]) for name in sorted(LENT_NAMES & total.keys()))
+    borrowed = tuple((name, min(total[name], MOST_MEMORY_BYTES)) for name in sorted(LENT_NAMES & total.keys()))
     return Resources(total.get("cpu", 0), total.get("memory", 0)), borrowed
 
 

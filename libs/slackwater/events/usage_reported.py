@@ -13,6 +13,7 @@ from slackwater.events.envelope import Payload
 from slackwater.events.measures import HostAppUsage, KnownBytes, PodUsage, Pressure, Usage, is_unknown
 from slackwater.model.bounds import MOST_BYTES_PER_SECOND, Count, Items, Moment, Name, Seconds
 from slackwater.model.devices import DiskUse, LinkUse
+from slackwater.model.placement_rules import Few
 from slackwater.model.pods import Pod
 
 RefaultRate = Annotated[float, Interval(ge=0, le=MOST_BYTES_PER_SECOND), Meta(ge=0, le=MOST_BYTES_PER_SECOND)]
@@ -36,7 +37,9 @@ class UsageReported(Payload):
     of ensurance's document that the agent holds, by which ensurance learns that the broker lost a newer one; omitted
     without a document. `failed_pods` are pods that have ended with a failure and are still listed by the API server:
     they use nothing, and are omitted if there are none. After a report with the trigger `leave` the node counts as lost
-    at once, until a later report.
+    at once, until a later report. `left_out` are the values of this report and of the node's description that no reader
+    would accept, with what was sent instead, like `pod shop/web: request.cpu_milli: 16000000 is capped at 10000000`;
+    omitted if there are none.
     """
 
     TYPE: ClassVar[str] = "usage.reported"
@@ -64,6 +67,7 @@ class UsageReported(Payload):
     cpu_weights: Literal["by-tier", "by-tier-idle"] | None = Field(default=None, exclude_if=is_unknown)
     intent_declared_at: Moment | None = Field(default=None, exclude_if=is_unknown)
     failed_pods: Items[Pod] = Field(default=(), exclude_if=operator.not_)
+    left_out: Few[Name] = Field(default=(), exclude_if=operator.not_)
 
     def key(self) -> str:
         return self.node

@@ -57,6 +57,11 @@ MOST_DEPTH = 32
 _NO_CONTROL = r"^[^\x00-\x1f]*$"
 
 
+def is_line(text: str) -> bool:
+    """Whether a name or label may be shown and stored: one line of printable characters, at most MOST_NAME."""
+    return len(text) <= MOST_NAME and text.isprintable()
+
+
 class ValueRule:
     """A bound that is checked in Python. Pydantic calls `problem` after it has validated the type."""
 

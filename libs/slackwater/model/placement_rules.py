@@ -159,5 +159,11 @@ class PlacementRules:
     local_storage: Annotated[bool, _SetOnly] = False
     claims_volumes: Annotated[bool, _SetOnly] = False
 
+    def as_too_large(self) -> PlacementRules:
+        """What is reported in place of rules that do not fit: such a pod is not proposed for a move."""
+        return PlacementRules(
+            unread=("too-large",), local_storage=self.local_storage, claims_volumes=self.claims_volumes
+        )
+
 
 NO_RULES = PlacementRules()

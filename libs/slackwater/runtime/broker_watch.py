@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
+from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.runtime.service import Check
 from slackwater.telemetry.logs import get_logger
 
@@ -32,6 +33,8 @@ class Stores(Protocol):
     def trouble(self) -> str: ...
     @property
     def missing(self) -> str: ...
+    @property
+    def unread(self) -> UnreadSubjects: ...
 
 
 class BrokerWatch:
@@ -79,11 +82,14 @@ class BrokerWatch:
             await self._restart()
 
     async def checks(self) -> Sequence[Check]:
-        """Returns the broker check. A missing stream is reported too, but does not cause a restart,
-        which would not restore it.
+        """Returns the broker check, and which last values are skipped because they cannot be read, which does not
+        affect readiness. A missing stream is reported too, but does not cause a restart, which would not restore it.
         """
         problem = self._bus.trouble or self._bus.missing
-        return [Check("broker-stores", not problem, problem)]
+        checks = [Check("broker-stores", not problem, problem)]
+        if unread := self._bus.unread.text():
+            checks.append(Check("bus-unread", True, unread))
+        return checks
 
     def routers(self) -> Sequence[APIRouter]:
         return ()

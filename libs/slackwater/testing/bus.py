@@ -28,6 +28,7 @@ from slackwater.bus.read.broadcast import BroadcastSubscription, T
 from slackwater.bus.read.replay import Replayer
 from slackwater.bus.read.stream_head import latest_in
 from slackwater.bus.read.stream_reader import StreamReader
+from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.bus.read.watch import WatchDelivery
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.codec.body import Undecodable
@@ -74,6 +75,7 @@ class MemoryBus:
         self._name = name
         self._counters: dict[str, Counters] = {}
         self._office = DeadLetterStore(self.broker.bury, self.broker.clock, BusMetrics(process_meters()))
+        self.unread = UnreadSubjects(process_meters())
         self._busy = 0
         self._blocks = Blocks()
         self._blocks_read = (self.broker.epoch, 0)
@@ -173,7 +175,7 @@ class MemoryBus:
         wanted = None if key is None else [subject_token(part) for part in key.split("/")]
         position = 0
         keeps_last = self.broker.topology.keeps_last(payload.STREAM)
-        delivery = WatchDelivery(payload, handler, lambda: self.blocks, keeps_last=keeps_last)
+        delivery = WatchDelivery(payload, handler, lambda: self.blocks, self.unread, keeps_last=keeps_last)
 
         async def work() -> float | None:
             nonlocal position
@@ -202,7 +204,8 @@ class MemoryBus:
     async def subscribe(
         self, payload: type[T], handler: Callable[[Event[T]], Awaitable[None]], *, partition: int
     ) -> AsyncIterator[None]:
-        subscribed = broadcast_subjects(payload, partition), BroadcastSubscription(payload, {object(): handler})
+        local = BroadcastSubscription(payload, self.unread, {object(): handler})
+        subscribed = broadcast_subjects(payload, partition), local
         self.broker.ears.append(subscribed)
         try:
             yield
@@ -260,7 +263,7 @@ class MemoryBus:
         if self.broker.away:
             raise Unavailable("the bus is unavailable")
         stored = self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", 0)
-        return latest_in(payload, (one for one in stored if node_of(one[1].subject) == node), self.blocks)
+        return latest_in(payload, (one for one in stored if node_of(one[1].subject) == node), self.blocks, self.unread)
 
     async def settled_up_to(self, consumer: str) -> int:
         return self.broker.settled_up_to(consumer)

@@ -7,7 +7,7 @@ from typing import Any
 
 from slackwater.cli.output import Item, TableColumn, age, clock_time
 
-CLOSED, DUPLICATE = "SchedulingClosed", "DuplicateAgent"
+CLOSED, DUPLICATE, LEFT_OUT = "SchedulingClosed", "DuplicateAgent", "ValuesLeftOut"
 
 
 def _condition(node: Item, kind: str = CLOSED) -> Any:
@@ -48,3 +48,11 @@ def duplicate_lines(node: Item, now: datetime) -> list[str]:
         return []
     since = f"since {clock_time(condition['since'])} ({age(condition['since'], now)})"
     return [f"Duplicate: {since}, {condition['message']}"]
+
+
+def left_out_lines(node: Item) -> list[str]:
+    """One line for each value that the agent does not report as it is; none otherwise."""
+    condition = _condition(node, LEFT_OUT)
+    if condition is None or condition["status"] != "True":
+        return []
+    return [f"Left out:  {value}" for value in condition["message"].split("; ")]

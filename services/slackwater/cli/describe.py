@@ -10,7 +10,7 @@ from urllib.parse import quote
 import typer
 
 from slackwater.cli.complete import complete_name, complete_noun
-from slackwater.cli.condition_columns import duplicate_lines, scheduling_lines
+from slackwater.cli.condition_columns import duplicate_lines, left_out_lines, scheduling_lines
 from slackwater.cli.decision_groups import GROUP, grouped
 from slackwater.cli.decision_list import PATH as DECISIONS
 from slackwater.cli.decision_list import question
@@ -99,7 +99,7 @@ def _print(found: Any, output: Format, lines: list[str]) -> None:
 
 def _lines(node: Mapping[str, Any], pods: list[Any], decisions: list[Any], now: datetime) -> list[str]:
     lines = [f"Name:      {node['name']}", f"Liveness:  {node['liveness'] or UNKNOWN}"]
-    lines += duplicate_lines(node, now) + scheduling_lines(node, now)
+    lines += duplicate_lines(node, now) + left_out_lines(node) + scheduling_lines(node, now)
     lines += _facts(node["facts"]) + _usage(node["usage"], now) + offer_lines(node["offer"], now)
     lines += ["", f"Pods ({len(pods)}):", *_indented(table(pods, POD, wide=False, headers=bool(pods)))]
     lines += [

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.edge.late_bus import LateBus
+from slackwater.bus.codec.lost_values import LostValues
 from slackwater.bus.consume.metrics import BusMetrics
+from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.cli.composition import IN_CLUSTERS, SHARED, ServicePart
 from slackwater.cli.service_host import Databases
 from slackwater.model.time import SystemClock
@@ -42,7 +44,8 @@ def every_metric() -> Sequence[MetricDescription]:
     for service in _built((*SHARED, *IN_CLUSTERS)):
         note_build(service.name)
     Supervisor(())
-    of_libraries = (BusMetrics, OutboxMetrics, WatchMetrics, LimitedMetrics, HttpMetrics, RpcMetrics, KindMetrics)
+    of_bus = (BusMetrics, LostValues, UnreadSubjects)
+    of_libraries = (*of_bus, OutboxMetrics, WatchMetrics, LimitedMetrics, HttpMetrics, RpcMetrics, KindMetrics)
     for kind in (*of_libraries, AgentMetrics):
         kind(meters)
     return meters.described()

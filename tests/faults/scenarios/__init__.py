@@ -8,6 +8,7 @@ from typing import Final
 from tests.faults.move_points import crash_points
 from tests.faults.scenario import Scenario
 from tests.faults.scenarios.agents import kill_real, kill_simulated
+from tests.faults.scenarios.bounded import bounded
 from tests.faults.scenarios.disks import broker_full, database_full, up_full
 from tests.faults.scenarios.frozen import frozen
 from tests.faults.scenarios.kills import VICTIMS, kills
@@ -89,6 +90,13 @@ SCENARIOS: Final = (
         "one agent sends 20 poisoned messages a second for a minute, honest agents beside it",
         partial(poisoning, quiet_seconds=30, poison_seconds=60),
         minutes=3,
+    ),
+    Scenario(
+        "bounded",
+        "floods, bombs, half requests and forgeries beside honest agents, each service within its declared memory",
+        partial(bounded, quiet_seconds=25, attack_seconds=18),
+        minutes=8,
+        needs_root=True,
     ),
     Scenario("broker-disk-full", "the broker's disk is full", broker_full, minutes=0.8, needs_root=True),
     Scenario("database-disk-full", "PostgreSQL's disk is full", database_full, minutes=1.1, needs_root=True),

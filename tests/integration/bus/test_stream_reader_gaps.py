@@ -44,11 +44,11 @@ async def test_a_lagging_reader_gets_the_exact_range_of_removed_messages(
     monkeypatch.setattr(nats_stream_reader, "LOOK_BACK_SECONDS", look_back_seconds)
     async with given.process() as bus:
         await publish(bus, *(observed("a", number) for number in range(200)))
-        async with bus.follow([IntentObserved], after={"DECISIONS": 0}) as following:
+        async with bus.follow([IntentObserved], after={"AGENTS": 0}) as following:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 found = list(await following.next())
             await asyncio.sleep(0.1)  # the next batch may be on its way by now, or not: both must be reported
-            await given.forget("DECISIONS", 151)
+            await given.forget("AGENTS", 151)
             await read_up_to(following, 200, found)
             await publish(bus, observed("a", 200))
             await read_up_to(following, 201, found)
@@ -67,7 +67,7 @@ async def test_messages_removed_without_a_read_are_reported(given: Any, monkeypa
         await publish(bus, observed("a", 1))
         await asyncio.sleep(0.1)
         await publish(bus, *(observed("a", number) for number in range(2, 6)))
-        await given.forget("DECISIONS", 4)
+        await given.forget("AGENTS", 4)
         found = await read_up_to(following, 5, [])
     seen, gone = given_and_gone(found)
     assert sorted(seen + gone) == [1, 2, 3, 4, 5]
@@ -94,13 +94,13 @@ async def test_a_place_moves_on_past_what_is_not_wanted_so_that_coming_back_is_n
             found = await take(following, 1)
             async with asyncio.timeout(PATIENCE_SECONDS):
                 waiting = asyncio.ensure_future(following.next())
-                while following.positions["DECISIONS"] < 21:
+                while following.positions["AGENTS"] < 21:
                     await asyncio.sleep(0.05)
             place = dict(following.positions)
             assert not waiting.done()
             waiting.cancel()
         await publish(bus, observed("loud", 20), observed("quiet", 2))
-        await given.forget("DECISIONS", 20)
+        await given.forget("AGENTS", 20)
         async with bus.follow([IntentObserved], after=place, keys=["quiet"]) as following:
             found += await take(following, 1)
     assert [item.sequence for item in found] == [1, 23]
@@ -112,7 +112,7 @@ async def test_a_place_does_not_move_past_what_was_not_taken(given: Any, monkeyp
     async with given.process() as bus, bus.follow([IntentObserved], keys=["quiet"]) as following:
         await publish(bus, observed("quiet"), *(observed("loud", number) for number in range(5)))
         await asyncio.sleep(1)
-        assert following.positions == {"DECISIONS": 0}
+        assert following.positions == {"AGENTS": 0}
         await take(following, 1)
 
 
@@ -120,11 +120,11 @@ async def test_readers_are_notified_of_a_recreated_stream(given: Any) -> None:
     async with given.process() as bus, bus.follow([IntentObserved]) as following:
         await publish(bus, *(observed("a", number) for number in range(1, 8)))
         found = await take(following, 7)
-        await given.begin_anew("DECISIONS")
+        await given.begin_anew("AGENTS")
         await publish(bus, observed("b"))
         found = await read_up_to_name(following, "b/ensurance")
     missed = [item for item in found if isinstance(item, StreamGap)]
-    assert missed == [StreamGap("DECISIONS", 7, missed[0].resumed_after, GapCause.BEGAN_ANEW)]
+    assert missed == [StreamGap("AGENTS", 7, missed[0].resumed_after, GapCause.BEGAN_ANEW)]
     assert missed[0].resumed_after in (0, 1)
     assert [item.sequence for item in found if isinstance(item, StreamEvent)] == [1]
 
@@ -154,7 +154,7 @@ async def test_messages_removed_during_a_lost_connection_are_reported(
         found = await take(following, 1)
         bus.reconnected()  # what the client says after it had been away
         await publish(bus, *(observed("a", number) for number in range(2, 6)))
-        await given.forget("DECISIONS", 4)
+        await given.forget("AGENTS", 4)
         gate.set()
         await read_up_to(following, 5, found)
     seen, gone = given_and_gone(found)

@@ -50,13 +50,13 @@ async def test_events_of_several_streams_pass_with_their_attributes_and_position
     async with given.process() as bus:
         await publish(bus, observed("before"))
         async with bus.follow(BOTH) as following:
-            assert following.positions == {"STATE": 0, "DECISIONS": 1}
+            assert following.positions == {"STATE": 0, "AGENTS": 1}
             sent = observed("edge-7"), changed("edge.8")
             await publish(bus, *sent)
             found = {item.payload.TYPE: item for item in await take(following, 2)}
     seen = found["intent.observed"]
     assert (seen.id, seen.time, seen.source, seen.causedby) == (sent[0].id, NOW, "test", "before")
-    assert (seen.key, seen.stream, seen.sequence) == ("edge-7/ensurance", "DECISIONS", 2)
+    assert (seen.key, seen.stream, seen.sequence) == ("edge-7/ensurance", "AGENTS", 2)
     assert IntentObserved.model_validate_json(seen.body) == sent[0].data
     assert (found["node.liveness_changed"].key, found["node.liveness_changed"].sequence) == ("edge.8", 1)
 
@@ -72,20 +72,20 @@ async def test_a_reader_that_resumes_at_its_positions_reads_each_message_once(gi
         await publish(another, observed("d"))
         found += await take(following, 1)
     by_stream = {
-        stream: [item.key.split("/")[0] for item in found if item.stream == stream] for stream in ("DECISIONS", "STATE")
+        stream: [item.key.split("/")[0] for item in found if item.stream == stream] for stream in ("AGENTS", "STATE")
     }
-    assert by_stream == {"DECISIONS": ["b", "c", "d"], "STATE": ["b"]}
+    assert by_stream == {"AGENTS": ["b", "c", "d"], "STATE": ["b"]}
 
 
 async def test_a_removed_position_is_reported_before_the_remaining_messages(given: Any) -> None:
     async with given.process() as bus:
         await publish(bus, *(observed(f"n{number}") for number in range(1, 6)))
-        await given.forget("DECISIONS", 4)
-        async with bus.follow([IntentObserved], after={"DECISIONS": 1}) as following:
+        await given.forget("AGENTS", 4)
+        async with bus.follow([IntentObserved], after={"AGENTS": 1}) as following:
             found = await take(following, 3)
-        async with bus.follow([IntentObserved], after={"DECISIONS": 3}) as following:
+        async with bus.follow([IntentObserved], after={"AGENTS": 3}) as following:
             whole = await take(following, 2)
-    assert found[0] == StreamGap("DECISIONS", after=1, resumed_after=3, cause=GapCause.EXPIRED)
+    assert found[0] == StreamGap("AGENTS", after=1, resumed_after=3, cause=GapCause.EXPIRED)
     assert [item.sequence for item in found[1:]] == [4, 5]
     assert [item.sequence for item in whole] == [4, 5], "the position before the first that is left is no gap"
 
@@ -101,10 +101,10 @@ async def test_values_that_were_superseded_are_no_gap(given: Any) -> None:
 async def test_a_position_after_the_end_is_reported_and_new_messages_follow(given: Any) -> None:
     async with given.process() as bus:
         await publish(bus, observed("a"))
-        async with bus.follow([IntentObserved], after={"DECISIONS": 70}) as following:
+        async with bus.follow([IntentObserved], after={"AGENTS": 70}) as following:
             await publish(bus, observed("b"))
             found = await take(following, 2)
-    assert found[0] == StreamGap("DECISIONS", after=70, resumed_after=1, cause=GapCause.BEGAN_ANEW)
+    assert found[0] == StreamGap("AGENTS", after=70, resumed_after=1, cause=GapCause.BEGAN_ANEW)
     assert found[1].key == "b/ensurance"
 
 
@@ -137,7 +137,7 @@ async def test_without_bodies_there_are_attributes_only(given: Any) -> None:
 
 async def test_what_is_no_event_does_not_stop_the_look(given: Any) -> None:
     async with given.process() as bus, bus.follow([IntentObserved]) as following:
-        await given.inject("DECISIONS", Message("sw.v1.intent.observed.3.poison", {}, b"\x00"))
+        await given.inject("AGENTS", Message("sw.v1.intent.observed.3.poison", {}, b"\x00"))
         await publish(bus, observed("good"))
         (found,) = await take(following, 1)
     assert found.key == "good/ensurance"
@@ -147,7 +147,7 @@ async def test_what_is_no_event_does_not_stop_the_look(given: Any) -> None:
 async def test_a_backlog_arrives_whole_and_in_order_however_slowly_it_is_taken(given: Any, count: int) -> None:
     async with given.process() as bus:
         await publish(bus, *(observed(f"a{number % 20}", number) for number in range(count)))
-        async with bus.follow([IntentObserved], after={"DECISIONS": 0}) as following:
+        async with bus.follow([IntentObserved], after={"AGENTS": 0}) as following:
             sizes, sequences = [], []
             async with asyncio.timeout(60):
                 while len(sequences) < count:

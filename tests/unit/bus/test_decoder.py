@@ -13,6 +13,7 @@ from slackwater.bus.codec.decoder import decode_message
 from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.bus.read.broadcast import BroadcastSubscription
 from slackwater.bus.read.stream_reader import stream_event
+from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.bus.read.watch import WatchDelivery
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Event, event_of
@@ -20,6 +21,7 @@ from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Unavailable
 from slackwater.model.nodes import Liveness
+from slackwater.telemetry.metrics import process_meters
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 EVENT = event_of(
@@ -28,6 +30,7 @@ EVENT = event_of(
     time=NOW,
 )
 MESSAGE = encode(EVENT)
+UNREAD = UnreadSubjects(process_meters())
 RAISED = [UnicodeDecodeError("utf-8", b"\xed", 0, 1, "bad"), OverflowError("large"), RecursionError("deep")]
 
 
@@ -75,8 +78,8 @@ async def test_a_message_that_fails_to_decode_is_skipped_by_watchers_and_subscri
     async def note(event: Event[Any]) -> None:
         heard.append(event)
 
-    await WatchDelivery(NodeLivenessChanged, note, Blocks, keeps_last=True).deliver([MESSAGE])
-    await BroadcastSubscription(LeaseRenewed, {object(): note}).deliver(
+    await WatchDelivery(NodeLivenessChanged, note, Blocks, UNREAD, keeps_last=True).deliver([MESSAGE])
+    await BroadcastSubscription(LeaseRenewed, UNREAD, {object(): note}).deliver(
         Message(MESSAGE.subject, MESSAGE.headers, MESSAGE.body)
     )
     payloads = {NodeLivenessChanged.TYPE: NodeLivenessChanged}

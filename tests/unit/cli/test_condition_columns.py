@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from slackwater.cli.condition_columns import duplicate_lines, scheduling, scheduling_lines
+from slackwater.cli.condition_columns import duplicate_lines, left_out_lines, scheduling, scheduling_lines
 from slackwater.cli.events import words_of
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -59,6 +59,14 @@ def test_describe_names_a_second_agent_while_there_is_one() -> None:
     assert words == "two agents report as this node since 2026-01-05 12:00:00Z; one is refused"
     change = {"liveness": "stale", "previous": "fresh"}
     assert words_of({"type": "node.liveness_changed", "data": change})[1] == "fresh -> stale"
+
+
+def test_describe_names_each_value_that_is_not_reported_as_it_is() -> None:
+    one = {"type": "ValuesLeftOut", "status": "True", "message": "pod a/b: priority: 1; node: labels[c]: left out"}
+    found = {"name": "n1", "conditions": [one]}
+    assert left_out_lines(found) == ["Left out:  pod a/b: priority: 1", "Left out:  node: labels[c]: left out"]
+    assert left_out_lines({"name": "n1", "conditions": [{**one, "status": "False"}]}) == []
+    assert left_out_lines({"name": "n1"}) == []
 
 
 def test_events_say_it_in_words() -> None:

@@ -28,6 +28,7 @@ from slackwater.events.node_liveness_changed import DuplicateAgent, NodeLiveness
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.model.nodes import Liveness
 from slackwater.testing.clock import EPOCH, FakeClock
+from slackwater.testing.reports import report
 
 NOW = EPOCH + timedelta(hours=10)
 """As the clock of the fixtures stands."""
@@ -153,6 +154,23 @@ async def test_a_second_agent_is_a_condition_and_a_notice_until_it_lapses(
     assert "two agents</span>" not in (await api.get("/nodes/n1")).text
     found = {one["type"]: one for one in (await api.get("/v1/nodes/n1")).json()["conditions"]}
     assert (found["DuplicateAgent"]["status"], found["DuplicateAgent"]["message"]) == ("False", "one agent reports")
+
+
+async def test_values_that_an_agent_leaves_out_are_shown_as_long_as_its_reports_name_them(
+    api: httpx2.AsyncClient, record: RecordEvents, clock: FakeClock
+) -> None:
+    named = ("pod shop/web: request.cpu_milli: 16000000 is capped at 10000000", "node: labels[<b>]: left out")
+    sent = report("n1", 1, NOW).model_copy(update={"left_out": named})
+    await record.usage_reported([event_of(sent, source="t", time=NOW)])
+    (found,) = (await api.get("/v1/nodes/n1")).json()["conditions"]
+    assert (found["type"], found["status"], found["message"]) == ("ValuesLeftOut", "True", "; ".join(named))
+    page = (await api.get("/nodes/n1")).text
+    assert named[0] in page
+    assert "<b>" not in page
+    await clock.advance(61)
+    assert named[0] not in (await api.get("/nodes/n1")).text
+    (found,) = (await api.get("/v1/nodes/n1")).json()["conditions"]
+    assert (found["status"], found["message"]) == ("False", "all values are reported as they are")
 
 
 async def test_why_explains_it_with_its_rules(api: httpx2.AsyncClient, record: RecordEvents) -> None:

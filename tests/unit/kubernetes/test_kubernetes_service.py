@@ -229,3 +229,17 @@ async def test_uninstall_leaves_what_was_there_before_and_sees_a_service_that_st
 
 def test_the_pause_before_withdrawal_is_longer_than_a_restart_takes() -> None:
     assert timedelta(seconds=KubernetesSettings().orphan_seconds) >= timedelta(minutes=1)
+
+
+async def test_pods_that_ask_for_more_than_a_number_holds_stop_no_status() -> None:
+    cluster = Cluster()
+    for number in range(3):
+        resources = {"limits": {CPU: "9E", MEMORY: "1e40"}}
+        metadata = {"namespace": "a", "name": f"greedy-{number}"}
+        spec = {"nodeName": "n0", "containers": [{"resources": resources}]}
+        cluster.server.put(PODS, {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+    async with cluster.running():
+        for node in ("n0", "n1"):
+            await cluster.offer(node, 5_000, GIB)
+            assert cluster.lent(node) == {CPU: 5_000, MEMORY: GIB}
+    assert [record.node for record in cluster.records()] == ["n0", "n1"]

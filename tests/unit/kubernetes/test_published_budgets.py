@@ -40,3 +40,16 @@ async def test_each_change_is_published_once_and_the_end_too() -> None:
     async with cluster.running():
         await cluster.scene.advance(3)
         assert [each.gone for each in published(cluster)] == [False, False, True]
+
+
+async def test_a_budget_that_no_reader_takes_is_left_out_and_stops_no_other() -> None:
+    cluster = Cluster(nodes=1)
+    wide = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["x"] * 70_000}]}
+    put(cluster, "a-wide", 1, selector=wide)
+    put(cluster, "web", 1, selector=SELECTOR)
+    async with cluster.running():
+        await cluster.scene.advance(3)
+        assert [each.name for each in published(cluster)] == ["web"]
+        put(cluster, "a-wide", 1, selector=SELECTOR)
+        await cluster.scene.advance(3)
+        assert [each.name for each in published(cluster)] == ["web", "a-wide"]

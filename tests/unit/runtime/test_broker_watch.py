@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from slackwater.bus.codec.cloudevents import Message
+from slackwater.bus.read.unread import UnreadSubjects
+from slackwater.events.node_described import NodeDescribed
 from slackwater.runtime.broker_watch import PAUSE_SECONDS, STUCK_SECONDS, BrokerWatch
+from slackwater.telemetry.metrics import process_meters
 
 
 @dataclass
@@ -14,6 +18,7 @@ class Scene:
     now: float = 0.0
     room: bool = True
     restarts: list[float] = field(default_factory=list)
+    unread: UnreadSubjects = field(default_factory=lambda: UnreadSubjects(process_meters()))
 
     async def restart(self) -> None:
         self.restarts.append(self.now)
@@ -88,3 +93,11 @@ async def test_an_external_broker_is_reported_and_not_restarted() -> None:
     watch = BrokerWatch(scene, monotonic=lambda: scene.now)
     await scene.pass_seconds(watch, 100)
     assert not (await watch.checks())[0].ok
+
+
+async def test_readiness_names_what_cannot_be_read_and_does_not_depend_on_it() -> None:
+    scene = Scene()
+    assert scene.unread.decoded(NodeDescribed, Message("sw.v1.node.described.7.n1", {}, b"{}")) is None
+    store, unread = await scene.watch().checks()
+    assert (store.ok, unread.ok, unread.name) == (True, True, "bus-unread")
+    assert "sw.v1.node.described.7.n1 (missing_attribute)" in unread.detail

@@ -16,7 +16,7 @@ from tests.world.trace import Kind, Step
 
 from slackwater.console.adapters.memory import MemoryReadModel
 
-READER, SUBJECT = "reader-0", "sw.v1.intent.observed.3.node-00.ensurance"
+READER, SUBJECT = "reader-0", "sw.v1.effect.measured.3.node-00.e"
 
 
 def world(seconds: float = 100.0, **more: Any) -> Any:
@@ -29,7 +29,7 @@ def stored(at: float, identity: str) -> Step:
     return Step(1, at, "agent-00", Kind.STORED, SUBJECT, detail={"id": identity})
 
 
-def read(at: float, identity: str, event: str = "intent.observed") -> Step:
+def read(at: float, identity: str, event: str = "effect.measured") -> Step:
     return Step(1, at, READER, Kind.READ, event, detail={"id": identity, "place": "DECISIONS:1"})
 
 

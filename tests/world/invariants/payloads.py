@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import msgspec
+from tests.world.attacks import is_forged
 from tests.world.trace import Step
 
 from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
@@ -18,7 +19,7 @@ _RECORDED = tuple(f"sw.v1.{payload.TYPE}." for payload in (DecisionRecorded, Age
 
 def payload_of(step: Step, payload: type[P]) -> P | None:
     """The payload of a stored message, if it is of this type. It is decoded once for all invariants, and read only."""
-    if not step.subject.startswith(f"sw.v1.{payload.TYPE}."):
+    if not step.subject.startswith(f"sw.v1.{payload.TYPE}.") or is_forged(step.detail.get("id")):
         return None
     decoded = step.decoded
     if not decoded:
@@ -30,7 +31,7 @@ def payload_of(step: Step, payload: type[P]) -> P | None:
 def raw_record_of(step: Step) -> dict[str, Any] | None:
     """The decision record in a stored message as JSON, read only: most invariants ask for a few of its fields, and to
     validate the whole costs a millisecond."""
-    if not step.subject.startswith(_RECORDED):
+    if not step.subject.startswith(_RECORDED) or is_forged(step.detail.get("id")):
         return None
     if not step.raw:
         step.raw.append(msgspec.json.decode(step.value.body)["record"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.world.mutants.agent import AGENT
+from tests.world.mutants.attacks import ATTACKS
 from tests.world.mutants.console import CONSOLE
 from tests.world.mutants.decisions import DECISIONS
 from tests.world.mutants.mended import MENDED
@@ -14,4 +15,4 @@ from tests.world.mutants.quotas import QUOTAS
 from tests.world.mutants.services import SERVICES
 from tests.world.mutants.shared import SHARED
 
-MUTANTS: Sequence[Mutant] = (*SHARED, *SERVICES, *AGENT, *DECISIONS, *CONSOLE, *QUOTAS, *MOVES, *MENDED)
+MUTANTS: Sequence[Mutant] = (*SHARED, *SERVICES, *AGENT, *DECISIONS, *CONSOLE, *QUOTAS, *MOVES, *ATTACKS, *MENDED)

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import Undecodable, decode_body
+from slackwater.events.codec.unknown_values import Lost
 from slackwater.events.envelope import KEY_POSITION, Event, Payload, agent_source, built, is_of_agent
 from slackwater.events.serialized import Written, written
 from slackwater.model.bounds import MOST_NAME, TimeSpan
@@ -64,12 +65,17 @@ def encode(event: Event[Any] | Written) -> Message:
 
 
 def decode(
-    payload: type[P], headers: Mapping[str, str] | None, body: bytes, *, read: fast_decode.Read = fast_decode.read
+    payload: type[P],
+    headers: Mapping[str, str] | None,
+    body: bytes,
+    *,
+    read: fast_decode.Read = fast_decode.read,
+    lost: Lost | None = None,
 ) -> Event[P]:
-    """Returns the event in a message expected to hold a `payload`. Raises Undecodable with the
+    """Returns the event in a message expected to hold a `payload`; `lost`: see decode_body. Raises Undecodable with the
     reason as code.
     """
-    return built(Event, attributes_of(payload, headers) | {"data": decode_body(payload, body, read)})
+    return built(Event, attributes_of(payload, headers) | {"data": decode_body(payload, body, read, lost)})
 
 
 def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> dict[str, Any]:
@@ -97,6 +103,7 @@ def decode_on(
     body: bytes,
     *,
     read: fast_decode.Read = fast_decode.read,
+    lost: Lost | None = None,
 ) -> Event[P]:
     """Returns the event in a message that arrived on `subject`, which must match the event's key.
     Raises Undecodable.
@@ -105,7 +112,7 @@ def decode_on(
     sender, whatever `ce-source` says. A body that names another node is forged or defective and is
     not delivered.
     """
-    attributes, data = attributes_of(payload, headers), decode_body(payload, body, read)
+    attributes, data = attributes_of(payload, headers), decode_body(payload, body, read, lost)
     if payload.FROM_AGENT:
         is_agent = is_of_agent(payload, subject)
         attributes["source"] = agent_source(data.key().split("/")[0]) if is_agent else subject.rpartition(".")[2]

@@ -43,6 +43,7 @@ from slackwater.bus.read.nats_stream_reader import NatsStreamReader, StreamReque
 from slackwater.bus.read.ordered_reader import OrderedReader, Start, confined_to
 from slackwater.bus.read.replay import Replayer
 from slackwater.bus.read.stream_head import latest_of, stream_head
+from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.bus.read.watch import WatchDelivery, subjects_below
 from slackwater.events.codec.fast_decode import Read
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
@@ -92,14 +93,15 @@ class NatsBus:
         )
         self._confined = confined_to(access)
         self._publisher = StreamPublisher(client, PUBLISH_SECONDS)
-        self._broadcasts = Broadcasts(client)
+        self.unread = UnreadSubjects(process_meters())
+        self._broadcasts = Broadcasts(client, self.unread)
         self._counters: dict[str, Counters] = {}
         self._readers = ReaderTasks(self._heal)
         self._metrics = BusMetrics(process_meters())
         self._dead_letters = DeadLetterStore(self._bury, clock or SystemClock(), self._metrics)
         self.blocks = Blocks()
         """Blocked agents; filled while this process consumes agent events."""
-        self._block_watch = BlockWatch(client, self._js, self._readers, self.blocks)
+        self._block_watch = BlockWatch(client, self._js, self._readers, self.blocks, self.unread)
         self._declares = declares
         self._healed_at = float("-inf")
         self._pings: set[asyncio.Task[bool]] = set()
@@ -140,9 +142,7 @@ class NatsBus:
             raise
 
     async def _store(self, stream: str, message: Message) -> int:
-        """Store a message, and declare its stream again if it was deleted: no reader in this
-        process would notice the loss.
-        """
+        """Store a message, and declare its stream again if it was deleted: no reader would notice the loss."""
         try:
             return await self._publisher.store(stream, message)
         except NotStored:
@@ -226,7 +226,7 @@ class NatsBus:
         stream, filters, start = payload.STREAM, [subjects_below(payload, key)], Start(None)
         reader = OrderedReader(self._client, self._js, stream, filters, start, WATCH_BATCH, confined=self._confined)
         keeps_last = self._topology.keeps_last(stream)
-        delivery = WatchDelivery(payload, handler, lambda: self.blocks, keeps_last=keeps_last)
+        delivery = WatchDelivery(payload, handler, lambda: self.blocks, self.unread, keeps_last=keeps_last)
         await self._block_watch.load(payload)
 
         async def work() -> bool:
@@ -304,7 +304,7 @@ class NatsBus:
 
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:
         await self._block_watch.load(payload)
-        return await latest_of(self._js, payload, node, self.blocks)
+        return await latest_of(self._js, payload, node, self.blocks, self.unread)
 
     async def settled_up_to(self, consumer: str) -> int:
         try:

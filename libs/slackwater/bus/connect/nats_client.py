@@ -49,6 +49,12 @@ class SteadyClient(Client):
 
     msg_class = DeliveredMsg
 
+    async def _connect_to_server(self, s: Any) -> None:
+        """Close the socket of an attempt that was accepted and got no further: the plain client forgets it, open."""
+        if self._transport:
+            self._transport.close()  # type: ignore[no-untyped-call]  # nats-py
+        await super()._connect_to_server(s)
+
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():
             self._pongs[0] = asyncio.get_running_loop().create_future()

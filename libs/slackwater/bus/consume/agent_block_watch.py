@@ -10,13 +10,13 @@ from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError
 
-from slackwater.bus.codec.decoder import decode_message
+from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.bus.consume.deliveries import ReadDelivery
 from slackwater.bus.consume.reader_tasks import ReaderTasks
 from slackwater.bus.read.ordered_reader import OrderedReader, Start
+from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.events.agent_block_changed import AgentBlockChanged
-from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Payload, subjects_of
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -32,7 +32,10 @@ class BlockWatch:
     that needs it starts it.
     """
 
-    def __init__(self, client: Client, js: JetStreamContext, rounds: ReaderTasks, blocks: Blocks) -> None:
+    def __init__(
+        self, client: Client, js: JetStreamContext, rounds: ReaderTasks, blocks: Blocks, unread: UnreadSubjects
+    ) -> None:
+        self._unread = unread
         self._js = js
         self._rounds = rounds
         self._blocks = blocks
@@ -83,12 +86,9 @@ class BlockWatch:
         return bool(info.state.subjects)
 
     def _note(self, message: Msg) -> None:
-        try:
-            event = decode_message(message.subject, AgentBlockChanged, message.headers, message.data)
-        except Undecodable as error:
-            log.warning(
-                "watched message skipped", type=AgentBlockChanged.TYPE, subject=message.subject, error=str(error)
-            )
+        found = Message(message.subject, message.headers or {}, message.data)
+        event = self._unread.decoded(AgentBlockChanged, found)
+        if event is None:
             return
         self._blocks.note(event.data)
         log.info("agent block", node=event.data.node, blocked=event.data.blocked, by=event.data.changed_by)

@@ -14,8 +14,7 @@ from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 
 from slackwater.bus.codec.cloudevents import Message, encode
-from slackwater.bus.codec.decoder import decode_message
-from slackwater.events.codec.body import Undecodable
+from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.events.envelope import BroadcastPayload, Event, broadcast_subjects
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -31,6 +30,7 @@ class BroadcastSubscription(Generic[T]):
     """All local subscribers of one subject."""
 
     payload: type[T]
+    unread: UnreadSubjects
     handlers: dict[object, Handler[T]] = field(default_factory=dict)
 
     async def deliver(self, message: Message) -> None:
@@ -38,9 +38,11 @@ class BroadcastSubscription(Generic[T]):
         undecodable message is skipped.
         """
         try:
-            event = decode_message(message.subject, self.payload, message.headers, message.body)
-        except (Undecodable, Unavailable) as error:
+            event = self.unread.decoded(self.payload, message)
+        except Unavailable as error:
             log.warning("broadcast skipped", type=self.payload.TYPE, subject=message.subject, error=error.message)
+            return
+        if event is None:
             return
         for handler in tuple(self.handlers.values()):
             try:
@@ -58,8 +60,9 @@ class Broadcasts:
     messages sent meanwhile.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, unread: UnreadSubjects) -> None:
         self._client = client
+        self._unread = unread
         self._subscriptions: dict[str, tuple[BroadcastSubscription[Any], Subscription]] = {}
         self._lock = asyncio.Lock()
 
@@ -97,7 +100,7 @@ class Broadcasts:
                     await subscription.unsubscribe()
 
     async def _subscribe(self, payload: type[T], subject: str) -> tuple[BroadcastSubscription[T], Subscription]:
-        local = BroadcastSubscription(payload)
+        local = BroadcastSubscription(payload, self._unread)
         try:
             return local, await self._client.subscribe(subject, cb=local.received)
         except NatsError as error:

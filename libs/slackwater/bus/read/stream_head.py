@@ -11,9 +11,9 @@ from nats.js import JetStreamContext
 from nats.js.errors import APIError, NotFoundError
 
 from slackwater.bus.codec.cloudevents import Message
-from slackwater.bus.codec.decoder import decoded_or_none
 from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.bus.port import StreamHead
+from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.events.envelope import Event, Payload, subjects_about, subjects_of
 from slackwater.model.errors import Unavailable
 
@@ -38,7 +38,9 @@ async def _end(js: JetStreamContext, stream: str, subjects: str) -> int:
         return 0
 
 
-async def latest_of(js: JetStreamContext, payload: type[P], node: str, blocks: Blocks) -> Event[P] | None:
+async def latest_of(
+    js: JetStreamContext, payload: type[P], node: str, blocks: Blocks, unread: UnreadSubjects
+) -> Event[P] | None:
     """See slackwater.bus.port.Bus.latest. Raises Unavailable."""
     found: list[tuple[int, Message]] = []
     for subject in subjects_about(payload, node):
@@ -49,10 +51,12 @@ async def latest_of(js: JetStreamContext, payload: type[P], node: str, blocks: B
         except (NatsError, APIError, TimeoutError) as error:
             raise Unavailable(f"the last {payload.TYPE} of {node} cannot be read now: {error!r}") from error
         found.append((last.seq or 0, Message(last.subject or "", last.headers or {}, last.data or b"")))
-    return latest_in(payload, found, blocks)
+    return latest_in(payload, found, blocks, unread)
 
 
-def latest_in(payload: type[P], found: Iterable[tuple[int, Message]], blocks: Blocks) -> Event[P] | None:
+def latest_in(
+    payload: type[P], found: Iterable[tuple[int, Message]], blocks: Blocks, unread: UnreadSubjects
+) -> Event[P] | None:
     """Returns the event with the highest position, without those of a blocked agent; None if it cannot be decoded."""
     shown = [one for one in found if not blocks.hides(payload, one[1].subject)]
-    return decoded_or_none(payload, max(shown, key=itemgetter(0))[1]) if shown else None
+    return unread.decoded(payload, max(shown, key=itemgetter(0))[1]) if shown else None

@@ -8,9 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Generic, TypeVar
 
 from slackwater.bus.codec.cloudevents import Message
-from slackwater.bus.codec.decoder import decode_message
 from slackwater.bus.consume.agent_blocks import Blocks
-from slackwater.events.codec.body import Undecodable
+from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.events.envelope import Event, Payload, subjects_of
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -40,10 +39,12 @@ class WatchDelivery(Generic[P]):
         payload: type[P],
         handler: Callable[[Event[P]], Awaitable[None]],
         blocks: Callable[[], Blocks],
+        unread: UnreadSubjects,
         *,
         keeps_last: bool,
     ) -> None:
         self._payload = payload
+        self._unread = unread
         self._handler = handler
         self._blocks = blocks
         self._keeps_last = keeps_last
@@ -70,11 +71,13 @@ class WatchDelivery(Generic[P]):
 
     async def _handle(self, message: Message) -> None:
         try:
-            event = decode_message(message.subject, self._payload, message.headers, message.body)
-        except (Undecodable, Unavailable) as error:
+            event = self._unread.decoded(self._payload, message)
+        except Unavailable as error:
             log.warning(
                 "watched message skipped", type=self._payload.TYPE, subject=message.subject, error=error.message
             )
+            return
+        if event is None:
             return
         try:
             await self._handler(event)

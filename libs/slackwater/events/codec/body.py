@@ -6,9 +6,10 @@ import re
 from typing import Final, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import ErrorDetails, from_json
 
 from slackwater.events.codec import fast_decode
+from slackwater.events.codec.unknown_values import EventLost, Lost, without_unknown
 from slackwater.events.envelope import Payload
 from slackwater.model.errors import InvalidInput
 from slackwater.model.reading_budget import EVENT, BeyondBudget, check_bytes
@@ -25,7 +26,7 @@ apart.
 UNDECODABLE_CODES = frozenset(
     {
         *("unknown_type", "wrong_version", "missing_attribute", "invalid_attribute", "malformed_text"),
-        *("malformed_json", "beyond_budget", "invalid_payload", "wrong_subject", "decoder_failed"),
+        *("malformed_json", "beyond_budget", "invalid_payload", "unknown_value", "wrong_subject", "decoder_failed"),
     }
 )
 
@@ -40,13 +41,19 @@ _TYPED_FREELY: Final = 65_536
 """Bytes up to which a fast decoder is not worth a check: it ends at the first value of another type."""
 
 
-def decode_body(payload: type[P], body: bytes, read: fast_decode.Read = fast_decode.read) -> P:
-    """Returns the payload in a body, fully validated. Raises Undecodable."""
+_UNKNOWN: Final = frozenset({"enum", "literal_error"})
+"""Pydantic's types of errors of a value that an enum does not have."""
+
+
+def decode_body(
+    payload: type[P], body: bytes, read: fast_decode.Read = fast_decode.read, lost: Lost | None = None
+) -> P:
+    """Returns the payload in a body, fully validated; adds to `lost` what unknown values lose. Raises Undecodable."""
     check_text(body)
     if len(body) > _TYPED_FREELY:
         _check_budget(body, is_typed=True)
     known = read(payload, body)
-    return validated(payload, body) if known is None else known
+    return validated(payload, body, lost) if known is None else known
 
 
 def check_text(body: bytes) -> None:
@@ -79,20 +86,47 @@ def _check_escapes(body: bytes) -> None:
     raise Undecodable(f"body has a NUL or a lone surrogate at byte {match.start()}", code="malformed_text")
 
 
-def validated(payload: type[P], body: bytes) -> P:
-    """Returns the payload from the full validator: reads what the fast decoder cannot, and gives
-    invalid bodies their reason.
+def validated(payload: type[P], body: bytes, lost: Lost | None = None) -> P:
+    """Returns the payload from the full validator: reads what the fast decoder cannot, leaves out what values of a
+    newer version lose, and gives invalid bodies their reason.
     """
     _check_budget(body)
-    try:  # and not model_validate_json: its errors hold copies of what they are about, each missing field one of all
-        return payload.model_validate(from_json(body, allow_inf_nan=False))
+    try:
+        document = from_json(body, allow_inf_nan=False)
     except ValueError as error:
-        if not isinstance(error, ValidationError):
-            raise Undecodable(f"body is not JSON: {error}", code="malformed_json") from None
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        message = f"{payload.TYPE}: {error.error_count()} invalid field(s), first {field or '(body)'}: {first['msg']}"
-        raise Undecodable(message, code="invalid_payload", field=field) from None
+        raise Undecodable(f"body is not JSON: {error}", code="malformed_json") from None
+    try:  # and not model_validate_json: its errors hold copies of what they are about, each missing field one of all
+        return payload.model_validate(document)
+    except ValidationError as error:
+        errors = _errors(error)
+        if not any(one["type"] in _UNKNOWN for one in errors):
+            raise _refusal(payload, errors) from None
+    try:
+        found = without_unknown(payload, document)
+        read = payload.model_validate(document)
+    except EventLost as error:
+        field, value = error.unknown.field, error.unknown.value
+        message = (
+            f"{payload.TYPE}.v{payload.VERSION}: {field} is {value!r}, which this version does not know: "
+            "a newer version published it"
+        )
+        raise Undecodable(message, code="unknown_value", field=field) from None
+    except ValidationError as error:
+        raise _refusal(payload, _errors(error)) from None
+    if lost is not None:
+        lost.update(found)
+    return read
+
+
+def _errors(error: ValidationError) -> list[ErrorDetails]:
+    return error.errors(include_url=False, include_input=False)
+
+
+def _refusal(payload: type[Payload], errors: list[ErrorDetails]) -> Undecodable:
+    first = errors[0]
+    field = ".".join(map(str, first["loc"]))
+    message = f"{payload.TYPE}: {len(errors)} invalid field(s), first {field or '(body)'}: {first['msg']}"
+    return Undecodable(message, code="invalid_payload", field=field)
 
 
 def _check_budget(body: bytes, *, is_typed: bool = False) -> None:

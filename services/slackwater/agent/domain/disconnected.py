@@ -10,8 +10,10 @@ from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Thr
 from slackwater.agent.domain.limits import NO_LIMITS, Limits, ReadLimits
 from slackwater.agent.domain.observation import Instant
 from slackwater.agent.domain.weights import ProtectingWeights
+from slackwater.model.bounds import MOST_CPU_MILLI, MOST_MEMORY_BYTES
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
+from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import CycleState
@@ -25,6 +27,7 @@ from slackwater.waterline.node_guard import GuardState
 
 WRITER = "agent"
 """The writer of limits and evictions that a disconnected agent decides."""
+_OF_ANY_MACHINE = Resources(MOST_CPU_MILLI, MOST_MEMORY_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,8 @@ def _readings(instant: Instant, cpu_milli: int, memory_bytes: int) -> Mapping[st
 
 
 def _pod(pod: Pod, instant: Instant, limits: ReadLimits, ours: Throttled | None, is_leaving: bool) -> PodUse:
+    if (request := pod.request.smaller_of(_OF_ANY_MACHINE)) != pod.request:
+        pod = replace(pod, request=request)  # a record takes no more
     cpu, memory = instant.pods.get(pod.uid, (None, None))
     original, is_readable = limits.known[pod.uid][1], pod.uid not in limits.unread
     return pod_view(pod, cpu, memory, original, ours, is_leaving, is_readable=is_readable)

@@ -16,6 +16,14 @@ def lower(one: int | None, other: int | None) -> int | None:
     return other if one is None else one if other is None else min(one, other)
 
 
+def at_most(limits: Limits, most: int) -> Limits:
+    """The limits, none above `most`: a tenant may set any, and a decision's record takes none above a machine's."""
+    return {
+        uid: (None if now is None else min(now, most), None if original is None else min(original, most))
+        for uid, (now, original) in limits.items()
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
     """`known` has every pod of the machine. Of those in `unread`, whose file could not be read now, with the reason, it

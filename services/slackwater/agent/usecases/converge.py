@@ -340,7 +340,9 @@ class ConvergeToIntents:
         reason = "foreign_writer" if knob in self._apply.foreign else outcome.errors.get(knob)
         if decision_id is not None and uid in self._protected:
             reason = PROTECTED
-        return ObservedLimit(pod_uid=uid, cpu_limit_milli=now, error=reason, decision_id=decision_id)
+        return ObservedLimit.model_construct(  # a tenant may ask for any limit: it is bounded where it is published
+            pod_uid=uid, cpu_limit_milli=now, error=reason, decision_id=decision_id
+        )
 
 
 def _is_lost_tail(document: IntentDeclared, remembered: IntentDeclared) -> bool:

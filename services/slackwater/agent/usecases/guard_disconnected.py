@@ -14,6 +14,7 @@ from types import MappingProxyType
 from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.domain.disconnected import LimitDecisions, Machine, desired_state, fading, inherited
 from slackwater.agent.domain.evictions import EvictionRequest
+from slackwater.agent.domain.limits import Limits, ReadLimits, at_most
 from slackwater.agent.domain.observation import Instant
 from slackwater.agent.usecases.converge import ConvergeToIntents, Held
 from slackwater.decisions.reasons import Mode
@@ -22,6 +23,7 @@ from slackwater.decisions.record_budget import RecordAccount, RecordBudget, reco
 from slackwater.events.decision_recorded import stream_bytes
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import AGENT_WRITER, eviction_id
+from slackwater.model.bounds import MOST_CPU_MILLI, MOST_MEMORY_BYTES
 from slackwater.model.identifiers import new_id
 from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
@@ -102,7 +104,7 @@ class DisconnectedGuard:
     def _plan(
         self, instant: Instant, pods: Sequence[Pod], leaving: Collection[str], now: datetime
     ) -> tuple[NodeReadings, GuardResult]:
-        limits, memory_limits = self.converge.limits(pods), self.converge.memory_limits(pods)
+        limits, memory_limits = _limits(self.converge, pods)
         weights = self.converge.weights_in_force()
         view = self.machine.view(instant, now, pods, limits, self.state, leaving, memory_limits, weights)
         return view, guard(view, self.state, self.policies, now, self.options, self.metrics)
@@ -203,11 +205,16 @@ def begin(
         options = replace(options, mode=Mode.THROTTLE)
     usual, after_grace = timedelta(seconds=options.limits.underway_seconds), timedelta(seconds=AFTER_GRACE_SECONDS)
     going = [Underway(uid, max(clock.now() + usual, over + after_grace)) for uid, over in sorted(leaving.items())]
-    state = inherited(
-        held.desired, pods, converge.limits(pods).known, clock.now(), going, begun_at, converge.memory_limits(pods)
-    )
+    limits, memory_limits = _limits(converge, pods)
+    state = inherited(held.desired, pods, limits.known, clock.now(), going, begun_at, memory_limits)
     decisions = LimitDecisions.of(held.desired)
     return DisconnectedGuard(held, machine, converge, clock, policies, options, all_metrics(), state, evict, decisions)
+
+
+def _limits(converge: ConvergeToIntents, pods: Sequence[Pod]) -> tuple[ReadLimits, Limits]:
+    limits = converge.limits(pods)
+    known = at_most(limits.known, MOST_CPU_MILLI)
+    return replace(limits, known=known), at_most(converge.memory_limits(pods), MOST_MEMORY_BYTES)
 
 
 def _book(policies: Policies) -> Rulebook:

@@ -69,4 +69,6 @@ def _answer(
     if decision_id is not None and uid in protected:
         reason = PROTECTED
     error_code = None if reason == BUSY else reason
-    return ObservedMemoryLimit(pod_uid=uid, memory_high_bytes=now, error=error_code, decision_id=decision_id)
+    return ObservedMemoryLimit.model_construct(  # bounded where it is published, as a CPU limit is
+        pod_uid=uid, memory_high_bytes=now, error=error_code, decision_id=decision_id
+    )

@@ -1,5 +1,5 @@
-"""Conditions of a node: whether it takes new pods, and whether a second agent reports as it. Each condition expires
-unless renewed.
+"""Conditions of a node: whether it takes new pods, whether a second agent reports as it, and whether its report lacks
+values that no reader takes. Each condition expires unless renewed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from slackwater.console.domain.views import NodeCondition, NodeView
 
 SCHEDULING_CLOSED: Final = "SchedulingClosed"
 DUPLICATE_AGENT: Final = "DuplicateAgent"
+VALUES_LEFT_OUT: Final = "ValuesLeftOut"
 TRUE: Final = "True"
 FALSE: Final = "False"
 LAPSED: Final = "lapsed"
+_LAPSED_MESSAGES: Final = {DUPLICATE_AGENT: "one agent reports", VALUES_LEFT_OUT: "all values are reported as they are"}
 
 
 def as_of(node: NodeView, now: datetime) -> NodeView:
@@ -34,6 +36,11 @@ def duplicate(node: NodeView) -> NodeCondition | None:
     return _in_force(node, DUPLICATE_AGENT)
 
 
+def left_out(node: NodeView) -> NodeCondition | None:
+    """The condition of values that are not reported as they are, of a node read with `as_of`; None if all are."""
+    return _in_force(node, VALUES_LEFT_OUT)
+
+
 def _in_force(node: NodeView, kind: str) -> NodeCondition | None:
     return next((one for one in node.conditions if one.type == kind and one.status == TRUE), None)
 
@@ -49,7 +56,6 @@ def _as_of(condition: NodeCondition, now: datetime) -> NodeCondition:
     until = condition.valid_until
     if condition.status != TRUE or until is None or now <= until:
         return condition
-    message = "one agent reports"
-    if condition.type == SCHEDULING_CLOSED:
-        message = f"takes new pods: the condition set by {condition.decision_id} expired without renewal"
+    opened = f"takes new pods: the condition set by {condition.decision_id} expired without renewal"
+    message = _LAPSED_MESSAGES.get(condition.type, opened)
     return replace(condition, status=FALSE, reason=LAPSED, message=message, since=until, valid_until=None)

@@ -198,7 +198,8 @@ class NodeCondition:
     """A condition in Kubernetes' shape. `SchedulingClosed` is `True` while no new pod may be placed on the node, with
     the `rules` and the decision that closed it; where it is `False` they are those of the opening. A `True` is valid
     until `valid_until`: after that it reads `False`, reason `lapsed`. Running pods are not affected. `DuplicateAgent`
-    is `True` while a second agent reports as the node and is refused; it has no decision.
+    is `True` while a second agent reports as the node and is refused. `ValuesLeftOut` is `True` while the agent caps or
+    leaves out values of pods or of the node that no service would accept; `message` names them. Both have no decision.
     """
 
     type: str

@@ -13,7 +13,7 @@ from slackwater.charts.line_charts import bounded, forecast_chart, limit_lane, p
 from slackwater.charts.marks import ChartMark, ListHref
 from slackwater.charts.stacks import StackLayer, water_level
 from slackwater.console.domain.agent import AgentLine, agent_lines
-from slackwater.console.domain.conditions import as_of, closing, duplicate
+from slackwater.console.domain.conditions import as_of, closing, duplicate, left_out
 from slackwater.console.domain.episodes import DecisionRow
 from slackwater.console.domain.fleet import state_of
 from slackwater.console.domain.marks import WaterlineMark as Waterline
@@ -104,6 +104,8 @@ class NodePage:
     """The condition that keeps new pods away now."""
     duplicate: NodeCondition | None
     """The condition that a second agent reports as the node."""
+    left_out: NodeCondition | None
+    """The condition that values are not reported as they are."""
 
 
 def offered_over_time(offers: Sequence[OfferView]) -> list[tuple[datetime, int]]:
@@ -181,6 +183,7 @@ async def node_page(
         waterline=waterline,
         closing=closing(node),
         duplicate=duplicate(node),
+        left_out=left_out(node),
     )
 
 

@@ -73,6 +73,9 @@ class RecordEvents:
         latest = self._clock.now() + FUTURE_TOLERANCE
         taken = [e for e in events if e.data.sampled_at <= latest]
         await self._writes.save_usage([(translate.usage_point(e), translate.pod_views(e.data)) for e in taken])
+        lacking = [(e.data.node, translate.left_out_condition(e.data)) for e in taken if e.data.left_out]
+        if lacking:
+            await self._writes.save_conditions([(node, one) for node, one in lacking if one is not None])
         await self._prune_when_due()
 
     async def waterline_crossed(self, events: Sequence[Event[WaterlineCrossed]]) -> None:

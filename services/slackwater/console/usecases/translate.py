@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import asdict
+from datetime import timedelta
 
-from slackwater.console.domain.conditions import DUPLICATE_AGENT, FALSE, SCHEDULING_CLOSED, TRUE, scheduling_message
+from slackwater.console.domain.conditions import (
+    DUPLICATE_AGENT,
+    FALSE,
+    SCHEDULING_CLOSED,
+    TRUE,
+    VALUES_LEFT_OUT,
+    scheduling_message,
+)
 from slackwater.console.domain.event_log import ListedEvent
 from slackwater.console.domain.loop import CheckView, LeaseView, ProcessView, ServiceView
 from slackwater.console.domain.resources import ResourceView
@@ -48,6 +56,7 @@ from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 
 _LOWER_TIERS = (Tier.BATCH, Tier.FREE)
+_LEFT_OUT_SECONDS = 60.0
 
 
 def _average(usage: Usage) -> Resources:
@@ -196,6 +205,24 @@ def duplicate_condition(data: NodeLivenessChanged) -> NodeCondition | None:
         since=data.duplicate.since,
         told_at=data.changed_at,
         valid_until=data.duplicate.until,
+        decision_id="",
+        rules=(),
+    )
+
+
+def left_out_condition(report: UsageReported) -> NodeCondition | None:
+    """Returns the condition of a report that lacks values; None where it has all. Each report renews it."""
+    if not report.left_out:
+        return None
+    valid_for = timedelta(seconds=max(_LEFT_OUT_SECONDS, 3 * report.window_seconds))
+    return NodeCondition(
+        type=VALUES_LEFT_OUT,
+        status=TRUE,
+        reason="out_of_bounds",
+        message="; ".join(report.left_out),
+        since=report.sampled_at,
+        told_at=report.sampled_at,
+        valid_until=report.sampled_at + valid_for,
         decision_id="",
         rules=(),
     )

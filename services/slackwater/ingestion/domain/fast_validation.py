@@ -29,6 +29,7 @@ from slackwater.model.bounds import (
     MOST_PRIORITY,
     MOST_RATIO,
     MOST_SAMPLES,
+    is_line,
 )
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -118,7 +119,7 @@ def _is_head_in_order(report: Report) -> bool:
     """Checks identity, window length and pressure ratios; NaN fails every bound."""
     texts = (report.node, report.boot_epoch)
     return (
-        all(text and len(text) <= MOST_NAME and text.isprintable() for text in texts)
+        all(text and is_line(text) for text in texts)
         and (report.system_cpu is None) == (report.system_memory is None)
         and report.sampled_at.tzinfo is not None
         and 1 <= report.sequence <= MOST_COUNT

@@ -21,6 +21,7 @@ from slackwater.model.bounds import (
     MOST_PRIORITY,
     MOST_RATIO,
     MOST_SAMPLES,
+    is_line,
 )
 from slackwater.model.nodes import Liveness
 from slackwater.model.placement_rules import AntiAffinityRule, LabelRequirement, SpreadRule
@@ -130,7 +131,7 @@ def refused_failures(report: Report) -> RefusedReport | None:
 
 def _unprintable(texts: Iterator[tuple[str, str]]) -> RefusedReport | None:
     for name, text in texts:
-        if len(text) > MOST_NAME or not text.isprintable():
+        if not is_line(text):
             return RefusedReport(
                 Refusal.MALFORMED, f"{name}: {text[:40]!r} must be printable and at most {MOST_NAME} characters"
             )
@@ -140,9 +141,7 @@ def _unprintable(texts: Iterator[tuple[str, str]]) -> RefusedReport | None:
 def refused_apps(report: Report, bounds: Resources) -> RefusedReport | None:
     """Returns what is wrong with the host applications. They are few, so each is checked alone."""
     names = [app.name for app in report.host_apps]
-    if len(set(names)) != len(names) or not all(
-        name and len(name) <= MOST_NAME and name.isprintable() for name in names
-    ):
+    if len(set(names)) != len(names) or not all(name and is_line(name) for name in names):
         return RefusedReport(Refusal.MALFORMED, "host_apps: every name must be unique, printable and not empty")
     for app in report.host_apps:
         refused = _series(f"cpu_milli of {app.name}", app.cpu, bounds.cpu_milli)

@@ -7,22 +7,30 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
+from pydantic import ValidationError
 
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.records import BUDGETS, BudgetRecord
 from slackwater.events.disruption_budget_changed import DisruptionBudgetChanged
 from slackwater.events.envelope import Event, event_of
 from slackwater.model.bounds import MOST_COUNT
+from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import partition_of
+from slackwater.model.shown_values import shown
 from slackwater.model.time import Clock
+from slackwater.telemetry.logs import get_logger
 
+log = get_logger(__name__)
 SERVICE: Final = "kubernetes"
 Publish = Callable[[Event[Any]], Awaitable[int]]
 
 
 class PublishBudgets:
     """Compares what was published last with what the API server has: a change that was missed is published later, and
-    the deletion of a budget too. The owner of a budget's partition publishes it."""
+    the deletion of a budget too. The owner of a budget's partition publishes it. A budget that no reader or broker
+    would take, as with a selector of 70,000 values, is left out until it changes, and named in the log: the API server
+    itself refuses the evictions that it forbids.
+    """
 
     def __init__(
         self, inventory: Inventory, owned: Callable[[], Collection[int]], publish: Publish, clock: Clock
@@ -33,6 +41,8 @@ class PublishBudgets:
         self._clock = clock
         self._published: dict[str, DisruptionBudgetChanged] = {}
         self._is_known = False
+        self._left_out: dict[str, str] = {}
+        """Resource versions of the budgets that are left out, by key."""
 
     async def receive(self, event: Event[DisruptionBudgetChanged]) -> None:
         """Note what was published, here or by another replica."""
@@ -51,12 +61,26 @@ class PublishBudgets:
         for key in sorted(budgets.keys() | self._published.keys()):
             if partition_of(key) not in owned:
                 continue
-            last = self._published.get(key)
-            change = budget_change(budgets[key], now) if key in budgets else _gone(last, now)
-            if change is None or (last is not None and _is_same(last, change)):
+            budget = budgets.get(key)
+            if budget is not None and self._left_out.get(key) == budget.version:
                 continue
-            await self._publish(event_of(change, source=SERVICE, time=now))
-            self._published[key] = change
+            try:
+                await self._publish_change(key, budget, now)
+            except (ValidationError, InvalidInput) as error:
+                if budget is None:
+                    raise
+                self._left_out[key] = budget.version
+                log.warning("disruption budget left out", budget=shown(key), error=shown(str(error)))
+        self._left_out = {key: version for key, version in self._left_out.items() if key in budgets}
+
+    async def _publish_change(self, key: str, budget: BudgetRecord | None, now: datetime) -> None:
+        """Raises ValidationError, InvalidInput for a budget that cannot be published."""
+        last = self._published.get(key)
+        change = _gone(last, now) if budget is None else budget_change(budget, now)
+        if change is None or (last is not None and _is_same(last, change)):
+            return
+        await self._publish(event_of(change, source=SERVICE, time=now))
+        self._published[key] = change
 
 
 def budget_change(budget: BudgetRecord, now: datetime) -> DisruptionBudgetChanged:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from tests.world.attacks import is_forged
 from tests.world.invariants import Invariant, Violation
 from tests.world.plan import DESCHEDULER, MIGRATION, QUOTA
 from tests.world.servers import Commit
@@ -27,7 +28,7 @@ class Fencing(Invariant):
 
     def on_step(self, step: Step) -> None:
         commit: Commit = step.value
-        events = [event for event in commit.events if not event.type.startswith(UNFENCED)]
+        events = [one for one in commit.events if not (one.type.startswith(UNFENCED) or is_forged(one.id))]
         if not events or commit.service in (QUOTA, MIGRATION):
             return
         owners = {row["partition"]: row["owner"] for row in commit.rows("leases")}
