@@ -62,7 +62,7 @@ SHARED = (
         "a row counts as published before the broker has answered",
         (
             Edit(
-                "store.outbox_sender:OutboxSender._send_subject",
+                "store.outbox_sender:OutboxSender._send_rows",
                 "        try:\n            await self._publish(row)",
                 '        self._outcome.published.append(row["position"])\n'
                 "        try:\n            await self._publish(row)",
