@@ -1,7 +1,7 @@
 """What readers without a consumer cannot read. They have no dead letters, and the last value of a subject is delivered
 again at each start: it is skipped, named once, and counted.
 
-A skipped value costs a check of its bytes at each start (docs/decisions/0154): it is not remembered beyond the process.
+A skipped value costs a check of its bytes at each start (docs/decisions/0155): it is not remembered beyond the process.
 """
 
 from __future__ import annotations
