@@ -80,7 +80,7 @@ def _repeat(world: World, seconds: float, pause_seconds: float, act: Callable[[]
 
 
 def _publish(world: World, message: Message, number: int) -> None:
-    """Publish as a client of the broker whose acknowledgement nobody waits for."""
+    """Publish as a client of the broker that waits for no acknowledgement."""
     identifier = f"{FORGED}{number:012x}"
     headers = {**message.headers, "ce-id": identifier, "Nats-Msg-Id": identifier}
     stream = next(payload.STREAM for payload in EVENTS if message.subject.startswith(f"sw.v1.{payload.TYPE}."))

@@ -18,10 +18,14 @@ import anyio
 import httpx2
 import pytest_asyncio
 
+from slackwater.bus.admin.streams import consumer_name
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.console.service import ConsoleService, build
 from slackwater.console.settings import ConsoleSettings
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
+from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.state_quarantined import QuarantineReason, StateQuarantined
 from slackwater.model.time import SystemClock
 from slackwater.runtime.http import HttpServer, build_app
@@ -63,8 +67,8 @@ class World:
 
     async def deliver_everything_again(self) -> None:
         """Forget how far the console had read: a new console gets all that the streams keep once more."""
-        for consumer in ("decision-recorded", "effect-measured", "intent-observed"):
-            assert await self.bus.jetstream.delete_consumer("DECISIONS", f"console-{consumer}")
+        for payload in (DecisionRecorded, EffectMeasured, IntentObserved):
+            assert await self.bus.jetstream.delete_consumer(payload.STREAM, consumer_name("console", payload))
         await self.bus.declare()
 
     async def publish(self, events: Sequence[Event[Any]]) -> None:

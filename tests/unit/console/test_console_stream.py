@@ -79,7 +79,7 @@ async def next_of(frames: AsyncIterator[bytes]) -> list[dict[str, Any]]:
 async def test_a_stream_begins_with_its_place_so_that_even_a_silent_one_can_be_resumed(world: World) -> None:
     await world.bus.publish(observed())
     first = (await anext(await world.open())).decode()
-    assert first == "retry: 2000\nid: DECISIONS:1,STATE:0\n: open\n\n"
+    assert first == "retry: 2000\nid: AGENTS:1,STATE:0\n: open\n\n"
 
 
 async def test_an_event_comes_with_its_place_its_attributes_and_its_payload(world: World) -> None:
@@ -87,7 +87,7 @@ async def test_an_event_comes_with_its_place_its_attributes_and_its_payload(worl
     await anext(frames)
     await world.bus.publish(observed())
     (event,) = await next_of(frames)
-    assert (event["at"], event["name"], event["type"]) == ("DECISIONS:1,STATE:0", "intent.observed", "intent.observed")
+    assert (event["at"], event["name"], event["type"]) == ("AGENTS:1,STATE:0", "intent.observed", "intent.observed")
     assert (event["id"], event["node"], event["source"], event["version"]) == ("edge-7-1", "edge-7", "test", 1)
     assert IntentObserved.model_validate(event["data"]) == observed().data
 
@@ -117,11 +117,11 @@ async def test_another_replica_goes_on_where_one_ended(world: World) -> None:
 async def test_what_is_not_kept_any_more_is_a_gap_and_not_silence(world: World) -> None:
     for generation in range(1, 6):
         await world.bus.publish(observed(generation=generation))
-    world.bus.broker.truncate("DECISIONS", 5)
-    frames = await world.open(after={"DECISIONS": 2})
+    world.bus.broker.truncate("AGENTS", 5)
+    frames = await world.open(after={"AGENTS": 2})
     await anext(frames)
     gap, left = await next_of(frames)
-    assert (gap["name"], gap["type"], gap["reason"], gap["at"]) == ("gap", "gap", "expired", "DECISIONS:4,STATE:0")
+    assert (gap["name"], gap["type"], gap["reason"], gap["at"]) == ("gap", "gap", "expired", "AGENTS:4,STATE:0")
     assert (gap["after"], gap["resumed_after"], left["id"]) == (2, 4, "edge-7-5")
 
 
@@ -138,7 +138,7 @@ async def test_a_silent_stream_beats_moves_its_place_on_and_then_still_delivers(
     frames = await world.open(nodes=("edge-*",))
     await anext(frames)
     await world.bus.publish(observed("other"))
-    for expected in (b"id: DECISIONS:1,STATE:0\n: alive\n\n", b": alive\n\n"):
+    for expected in (b"id: AGENTS:1,STATE:0\n: alive\n\n", b": alive\n\n"):
         beat = asyncio.ensure_future(anext(frames))
         await world.clock.advance(15)
         assert await beat == expected
@@ -207,7 +207,7 @@ async def test_what_is_no_valid_event_is_left_out(world: World) -> None:
     frames = await world.open()
     await anext(frames)
     good = encode(observed())
-    world.bus.broker.store("DECISIONS", Message(good.subject, {**good.headers, "Nats-Msg-Id": "x"}, b'{"node": 7}'))
+    world.bus.broker.store("AGENTS", Message(good.subject, {**good.headers, "Nats-Msg-Id": "x"}, b'{"node": 7}'))
     await world.bus.publish(observed(generation=2))
     assert [event["id"] for event in await next_of(frames)] == ["edge-7-2"]
 

@@ -15,10 +15,8 @@ from test_console_stream import BOTH, World, next_of, observed, parsed, world
 
 from slackwater.console.domain.stream_query import positions_of
 from slackwater.console.edge.stream import PORTION_BYTES, EventStream, StreamQuery
-from slackwater.events.effect_measured import EffectMeasured
-from slackwater.events.envelope import Event, event_of
+from slackwater.events.envelope import Event
 from slackwater.events.intent_observed import IntentObserved
-from slackwater.testing.clock import EPOCH
 
 __all__ = ["world"]
 
@@ -97,14 +95,14 @@ async def test_a_reader_overtaken_by_retention_is_notified_in_mid_connection(wor
     for event in held:
         await world.bus.publish(event)
     second = await next_of(frames)  # one batch; the rest waits in the stream
-    world.bus.broker.truncate("DECISIONS", 60)
+    world.bus.broker.truncate("AGENTS", 60)
     found = [first, *second]
     while found[-1]["id"] != "edge-7-61":
         found += await next_of(frames)
     (gap,) = [event for event in found if event["name"] == "gap"]
     seen = [int(event["id"].rsplit("-", 1)[1]) for event in found if event["name"] != "gap"]
     assert sorted([*seen, *range(gap["after"] + 1, gap["resumed_after"] + 1)]) == list(range(1, 62))
-    assert (gap["stream"], gap["reason"], gap["at"]) == ("DECISIONS", "expired", f"DECISIONS:{gap['resumed_after']}")
+    assert (gap["stream"], gap["reason"], gap["at"]) == ("AGENTS", "expired", f"AGENTS:{gap['resumed_after']}")
 
 
 async def test_a_quiet_filter_does_not_let_the_place_grow_old(world: World) -> None:
@@ -112,17 +110,13 @@ async def test_a_quiet_filter_does_not_let_the_place_grow_old(world: World) -> N
     await anext(frames)
     await world.bus.publish(observed("edge-7"))
     await next_of(frames)
-    effect = EffectMeasured(
-        decision_id="d", node="n", metric="m", before=1, after=0, waterline=0.5, relieved=True,
-        actuated_at=EPOCH, measured_at=EPOCH, seconds_to_actuation=1, seconds_to_measurement=2,
-    )  # fmt: skip
-    await world.bus.publish(event_of(effect, source="test", time=EPOCH))
+    await world.bus.publish(observed("edge-9"))
     await world.bus.publish(observed("edge-8"))
     beat = asyncio.ensure_future(anext(frames))
     await world.clock.advance(15)
     place = (await beat).decode().splitlines()[0].removeprefix("id: ")
-    assert place == "DECISIONS:3,STATE:0"
-    world.bus.broker.truncate("DECISIONS", 4)
+    assert place == "AGENTS:3,STATE:0"
+    world.bus.broker.truncate("AGENTS", 4)
     await world.bus.publish(observed("edge-7", 2))
     again = await world.open(payloads=BOTH, nodes=("edge-7",), after=positions_of(place, "after"))
     await anext(again)

@@ -78,7 +78,7 @@ def mutations(payload: type[Payload]) -> Sequence[Mutation]:
 
 
 def put_in(broker: MemoryBroker, message: Mutation) -> None:
-    with suppress(StreamRefusal):  # beyond the size of its stream: the broker keeps it from everybody
+    with suppress(StreamRefusal):  # beyond the size of its stream: no consumer reads it
         broker.store(message.payload.STREAM, Message(message.subject, message.headers, message.body))
 
 

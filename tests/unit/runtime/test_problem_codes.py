@@ -43,6 +43,7 @@ NEVER_ANSWERED = frozenset(
         "malformed_text",
         "malformed_json",
         "wrong_subject",
+        "unknown_value",
         "message_too_large",
         "subject_malformed",
         "subject_too_long",

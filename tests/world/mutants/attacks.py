@@ -1,4 +1,4 @@
-"""Wrong versions of what guards against an agent that lies or floods, and against messages that nobody takes."""
+"""Wrong versions of what guards against an agent that lies or floods, and against messages that no broker takes."""
 
 from __future__ import annotations
 
