@@ -19,6 +19,7 @@ from slackwater.bus.admin.nats_admin import NatsAdmin
 from slackwater.bus.admin.stream_setup import declare
 from slackwater.bus.admin.streams import DLQ, ConsumerSpec, Topology, load
 from slackwater.bus.codec.cloudevents import Message, encode
+from slackwater.bus.codec.lost_values import lost_values
 from slackwater.bus.connect.access import API_PREFIX, NatsAccess
 from slackwater.bus.connect.connections import CONNECT_SECONDS, BulkConnection, Connector, ended
 from slackwater.bus.connect.publisher import NotStored, StreamPublisher
@@ -64,9 +65,7 @@ REQUEST_SECONDS = 3.0
 PING_SECONDS = 0.5
 PATIENCE_SECONDS = 30
 HEAL_PAUSE_SECONDS = 2.0
-"""Minimum time between two declarations on behalf of publishers: each takes about a hundred
-requests.
-"""
+"""Minimum time between two declarations on behalf of publishers: each takes about a hundred requests."""
 WATCH_BATCH = 200
 
 
@@ -88,9 +87,8 @@ class NatsBus:
         self._bulk = BulkConnection(client, dialer)
         self._name = name
         self._topology = topology
-        self._js: JetStreamContext = client.jetstream(
-            timeout=REQUEST_SECONDS, prefix=(access.api_prefix if access else API_PREFIX)
-        )
+        prefix = access.api_prefix if access else API_PREFIX
+        self._js: JetStreamContext = client.jetstream(timeout=REQUEST_SECONDS, prefix=prefix)
         self._confined = confined_to(access)
         self._publisher = StreamPublisher(client, PUBLISH_SECONDS)
         self.unread = UnreadSubjects(process_meters())
@@ -98,6 +96,7 @@ class NatsBus:
         self._counters: dict[str, Counters] = {}
         self._readers = ReaderTasks(self._heal)
         self._metrics = BusMetrics(process_meters())
+        lost_values()  # its metric is there before the first loss
         self._dead_letters = DeadLetterStore(self._bury, clock or SystemClock(), self._metrics)
         self.blocks = Blocks()
         """Blocked agents; filled while this process consumes agent events."""
