@@ -129,11 +129,11 @@ def _install_fields() -> None:
     decode_on, decode_body, copy = names["decode_on"], names["decode_body"], Json.copy
     written: Callable[[Event[Any]], Written] = vars(nats_bus)["written"]
 
-    def decode_on_version(subject: str, payload: Any, headers: Any, body: bytes, *, read: Any) -> Any:
-        return decode_on(subject, payload, headers, _as_from_newer(payload, body), read=read)
+    def decode_on_version(subject: str, payload: Any, headers: Any, body: bytes, **options: Any) -> Any:
+        return decode_on(subject, payload, headers, _as_from_newer(payload, body), **options)
 
-    def decode_body_version(payload: Any, body: bytes) -> Any:
-        return decode_body(payload, _as_from_newer(payload, body))
+    def decode_body_version(payload: Any, body: bytes, **options: Any) -> Any:
+        return decode_body(payload, _as_from_newer(payload, body), **options)
 
     def written_by_version(event: Event[Any]) -> Written:
         made = written(event)
