@@ -89,7 +89,9 @@ def validated(payload: type[P], body: bytes) -> P:
     except ValueError as error:
         if not isinstance(error, ValidationError):
             raise Undecodable(f"body is not JSON: {error}", code="malformed_json") from None
-        first = error.errors(include_url=False, include_input=False)[0]
+        # Their context holds what a validator raised, hence its frames, and in them this one: a cycle that would keep
+        # what was unpacked until the collector runs, which it does for every hundred thousand objects.
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
         message = f"{payload.TYPE}: {error.error_count()} invalid field(s), first {field or '(body)'}: {first['msg']}"
         raise Undecodable(message, code="invalid_payload", field=field) from None
