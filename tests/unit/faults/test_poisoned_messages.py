@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -33,6 +35,7 @@ READERS: dict[str, Callable[[], fast_decode.Read]] = {
     "deferred": DeferredReader,
 }
 CASES = [(payload, reader) for payload in EVENTS for reader in READERS]
+FROM_AGENTS = [payload for payload in EVENTS if payload.FROM_AGENT]
 LEAVES = st.sampled_from((
     b"null", b"true", b"0", b"-1", b"1e308", b"1e400", b"9223372036854775808", b"-" + b"9" * 400, b"NaN", b"-Infinity",
     b'""', b'"2026-01-05T00:00:00Z"', b'"10000-01-01T00:00:00Z"', b"[]", b"{}", b"[" * 300, b'"\\ud800"',
@@ -80,6 +83,26 @@ def test_a_mutated_message_is_refused_or_a_valid_payload(payload: type[Payload],
             if message.refused and accepted:
                 wrong.append(f"{message.family}: {message.what}: accepted")
     assert not wrong, f"{len(wrong)} of {len(mutations(payload))}:\n" + "\n".join(wrong[:40])
+
+
+@pytest.mark.parametrize("payload", FROM_AGENTS, ids=lambda payload: payload.TYPE)
+def test_a_refused_message_leaves_nothing_to_the_collector(payload: type[Payload]) -> None:
+    """What it unpacked to would wait in memory for a hundred thousand other objects."""
+    first = {message.family: message for message in mutations(payload) if message.refused}
+
+    def refuse() -> None:
+        for message in first.values():
+            with suppress(Undecodable):
+                decode_on(message.subject, message.payload, message.headers, message.body)
+
+    refuse()
+    gc.collect()
+    gc.disable()
+    try:
+        refuse()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("payload", EVENTS, ids=lambda payload: payload.TYPE)

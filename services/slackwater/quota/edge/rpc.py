@@ -129,7 +129,7 @@ def _wanted(request: messages.AdmitRequest) -> WantedClaim:
     try:
         return WantedClaim.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = str(first["loc"][0])
         raise InvalidInput(f"{field}: {first['msg']}", field=field) from None
 
