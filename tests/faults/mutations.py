@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.events.codec.packed import pack
+from slackwater.events.codec.unknown_values import EventLost, without_unknown
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
@@ -97,9 +98,15 @@ class Specimen:
         return self.with_literal(family, place, json.dumps(value, separators=(",", ":")).encode(), refused)
 
     def is_invalid(self, place: Place, value: Any) -> bool:
-        """Whether the event's schema refuses the value at this place."""
+        """Whether the event's schema refuses the value at this place. What an enum does not know loses itself, its item
+        or the event, and the rest is judged."""
         copy = json.loads(json.dumps(self.document))
         put(copy, place, value)
+        if isinstance(value, str):
+            try:
+                without_unknown(self.payload, copy)
+            except EventLost:
+                return True
         return not self.schema.is_valid(copy)
 
 

@@ -11,6 +11,8 @@ from tests.contract.samples import sample_of
 from tests.faults.mutations import Mutation, fresh, mutations_of
 
 from slackwater.events.agent_block_changed import AgentBlockChanged
+from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
+from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import CpuThrottle, Eviction, IntentDeclared
@@ -32,7 +34,7 @@ from slackwater.testing.windows import window
 
 NODE = "poison"
 OF_AGENTS: tuple[type[Payload], ...] = (
-    NodeDescribed, UsageReported, WaterlineCrossed, IntentObserved, EvictionCompleted,
+    NodeDescribed, UsageReported, WaterlineCrossed, IntentObserved, EvictionCompleted, AgentDecisionRecorded,
 )  # fmt: skip
 """The event types that an agent may publish on its own node's subjects."""
 
@@ -48,6 +50,8 @@ def valid_events(now: datetime, node: str = NODE) -> dict[type[Payload], Event[A
     crossing = crossing_of(event_of(urgent, source=node, time=now))
     assert crossing is not None
     found[WaterlineCrossed] = crossing
+    alone = AgentDecisionRecorded(record=found[DecisionRecorded].data.record)
+    found[AgentDecisionRecorded] = event_of(alone, source=f"agent/{node}", time=now)
     found[ResourceChanged] = resources(now)[0]
     for payload in _not_in_the_story(now, node):
         found[type(payload)] = event_of(payload, source=f"agent/{node}", time=now)
@@ -61,7 +65,7 @@ def _not_in_the_story(now: datetime, node: str) -> Iterator[Payload]:
         evictions=(Eviction(id="e", pod_uid="p", grace_seconds=1, deadline=now, reason="r", decision_id="d"),),
     )  # fmt: skip
     yield EvictionCompleted(
-        id="e", node=node, pod_uid="p", writer="poison", completed_at=now, decision_id="d",
+        id="e", node=node, pod_uid="p", writer="ensurance", completed_at=now, decision_id="d",
         outcome=EvictionOutcome.KILLED,
     )  # fmt: skip
     yield StrategyChecked(node=node, usable=True, problem="", followed=(), checked_at=now)
