@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -22,6 +23,7 @@ from proxy import proxying
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.ensurance.service import EnsuranceService, build
 from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_observed import IntentObserved
@@ -47,7 +49,7 @@ class BrokerEvents:
     observed: list[IntentObserved] = field(default_factory=list)
     ended: list[EvictionCompleted] = field(default_factory=list)
 
-    async def decision(self, batch: list[Received[DecisionRecorded]]) -> list[Settlement]:
+    async def decision(self, batch: list[Received[Any]]) -> list[Settlement]:
         self.decisions += [one.event.data for one in batch]
         return [Done() for _ in batch]
 
@@ -67,6 +69,7 @@ class BrokerEvents:
     async def listening(self, bus: Bus) -> AsyncIterator[None]:
         async with (
             bus.replay(DecisionRecorded, self.decision, after_sequence=0),
+            bus.replay(AgentDecisionRecorded, self.decision, after_sequence=0),
             bus.replay(UsageReported, self.report, after_sequence=0),
             bus.replay(IntentObserved, self.answer, after_sequence=0),
             bus.replay(EvictionCompleted, self.end, after_sequence=0),
