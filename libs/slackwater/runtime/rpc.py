@@ -145,6 +145,9 @@ class RpcServer:
         try:
             self._port = self._bind(server, f"{name}:{port}")
         except RuntimeError:
+            if self._port is None and port:  # taken since, by one that began in the same moment
+                self._port = 0
+                return self._listen(server)
             raise Misconfigured(
                 f"cannot listen on {name}:{port} for gRPC; choose another with SLACKWATER_GRPC_PORT (0 = any free "
                 "one), or switch it off with SLACKWATER_GRPC_ENABLED=false",

@@ -20,6 +20,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from slackwater.cli.offline_services import offline_services
 from slackwater.model import errors
+from slackwater.runtime import rpc
 from slackwater.runtime.authentication import Forbidden, Unauthorized
 from slackwater.runtime.roles import OPEN, Needed, Role
 from slackwater.runtime.rpc import RpcServer
@@ -352,6 +353,22 @@ async def test_a_certificate_reads_and_its_name_in_the_file_may_do_more(tmp_path
 def test_it_does_not_listen_for_strangers_without_protection() -> None:
     with pytest.raises(errors.Misconfigured, match=r"will not listen on 0\.0\.0\.0"):
         RpcServer(RpcSettings(host="0.0.0.0"), HttpSettings.local(), [scripted()], well)  # noqa: S104 - refused
+
+
+async def test_the_usual_port_may_be_taken_by_another_that_begins_in_the_same_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        usual = taken.getsockname()[1]
+        monkeypatch.setattr(rpc, "USUAL_RPC_PORT", usual)
+        monkeypatch.setattr(rpc, "_is_free", lambda host, port: True)
+        server = RpcServer(RpcSettings(), HttpSettings.local(), [scripted()], well)
+        grpc_server = grpc.aio.server()
+        try:
+            address = server._listen(grpc_server)
+        finally:
+            await grpc_server.stop(0)
+    assert int(address.rpartition(":")[2]) not in (0, usual)
 
 
 async def test_a_port_that_is_taken_is_said() -> None:
