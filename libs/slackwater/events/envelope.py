@@ -194,7 +194,7 @@ def agent_subjects(payload: type[Payload], node: str) -> list[str]:
     return [pattern.replace("*", subject_token(key)) for key in payload.AGENT_KEYS] if payload.AGENT_KEYS else [pattern]
 
 
-def service_subjects(payload: type[Payload], service: str) -> str:
+def subjects_by_service(payload: type[Payload], service: str) -> str:
     """The subject filter for what a service publishes of a type."""
     if not payload.FROM_AGENT:
         return subjects_of(payload)

@@ -125,7 +125,7 @@ def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:
         for payload in EVENTS:
             # the operator's desk puts dead letters of any event back, of which there are none for commands
             may = payload.TYPE in part.publishes or (part.operates and not payload.COMMAND)
-            subjects = subjects_of(payload) if part.operates else envelope.service_subjects(payload, part.name)
+            subjects = subjects_of(payload) if part.operates else envelope.subjects_by_service(payload, part.name)
             assert (subjects in allowed) is may, (part.name, payload.TYPE)
         letters = {subject.removeprefix("sw.v1.dlq.") for subject in allowed if subject.startswith("sw.v1.dlq.")}
         assert all(letter.startswith(f"{part.name}-") for letter in letters)

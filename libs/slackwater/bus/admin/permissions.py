@@ -56,7 +56,7 @@ def service_subjects(part: PartSubjects, topology: Topology) -> list[str]:
     inbox, where JetStream delivers requested messages, and to the broadcasts it consumes; of the
     parts in this account only a simulated fleet consumes any.
     """
-    allowed = {envelope.service_subjects(_named(event), part.name) for event in part.publishes}
+    allowed = {envelope.subjects_by_service(_named(event), part.name) for event in part.publishes}
     allowed.add(f"{API_PREFIX}.INFO")
     for stream in topology.streams:
         allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
