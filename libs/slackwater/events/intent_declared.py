@@ -10,8 +10,23 @@ from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict, Field
 
 from slackwater.events.envelope import Payload
-from slackwater.model.bounds import Amount, Count, CpuMilli, DocumentText, Items, MachineAmount, Moment, Name, Text
+from slackwater.model.bounds import (
+    MOST_DOCUMENT,
+    Amount,
+    Count,
+    CpuMilli,
+    DocumentText,
+    Items,
+    MachineAmount,
+    Moment,
+    Name,
+    Text,
+)
 
+MOST_RULES_BYTES: Final = MOST_DOCUMENT // 2
+"""Of the rules in a node's intent before they are packed: the broker takes 1 MiB, and limits and evictions of some
+1,900 pods, the most that a report has, need the other half also where nothing can be packed.
+"""
 WRITERS: Final = ("ensurance", "migration")
 """The services that declare intents; slackwater.intents.controls says what each may set."""
 AGENT_WRITER: Final = "agent"
@@ -139,8 +154,9 @@ class IntentDeclared(Payload):
     starts: Items[WorkloadStart] = Field(default=(), exclude_if=operator.not_)
     waterlines: Items[LocalWaterline] = ()
     rules: DocumentText = ""
-    """Rules that the agent applies by itself after the lease has expired, as JSON of slackwater.waterline.rules_codec;
-    empty: the agent only restores."""
+    """Rules that the agent applies by itself after the lease has expired: packed (see events.codec.packed) JSON of
+    slackwater.waterline.rules_codec, because every document of every node carries them. Empty: the agent only
+    restores."""
 
     def key(self) -> str:
         return f"{self.node}/{self.writer}"

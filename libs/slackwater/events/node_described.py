@@ -13,7 +13,7 @@ class NodeDescribed(Payload):
     """The current properties of the node."""
 
     TYPE: ClassVar[str] = "node.described"
-    STREAM: ClassVar[str] = "STATE"
+    STREAM: ClassVar[str] = "NODES"
     FROM_AGENT: ClassVar[bool] = True
     ALSO_FROM: ClassVar[frozenset[str]] = frozenset({"ingestion"})  # of a node that is back after its deletion
 

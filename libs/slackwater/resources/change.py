@@ -9,7 +9,7 @@ from typing import Any, Generic
 from slackwater.model.errors import Conflict, InvalidInput, NotFound, Unavailable
 from slackwater.resources.history import ResourceHistory, history_of
 from slackwater.resources.hooks import Hooks, InForce, R, V
-from slackwater.resources.in_force import ResourcesInForce, read_row
+from slackwater.resources.in_force import ResourcesInForce
 from slackwater.resources.kind import Kind, Unique
 from slackwater.resources.names import CLUSTER_AUTHOR
 from slackwater.resources.store import ResourceStore, StoredResource, refuse_stale, row_of, with_row
@@ -75,7 +75,7 @@ class ChangeResources(Generic[R, V]):
                 raise self._not_found(name)
             return made
         shown = self._shown(row)
-        return (await self._with_status([read_row(self.kind, row) if shown is None else shown]))[0]
+        return (await self._with_status([self.in_force.read(row) if shown is None else shown]))[0]
 
     async def generation(self, name: str) -> int:
         """The stored generation, whether the document can be read or not. Raises NotFound, Unavailable."""
@@ -115,7 +115,7 @@ class ChangeResources(Generic[R, V]):
             for document in wanted:
                 self._refuse_taken(document, rows)
                 self.in_force.check(document, rows)
-            would = self.in_force.as_if(rows)
+            would = self.in_force.as_if(rows, {each.row.name: each.document for each in staged if each.is_changed})
             self.hooks.validate_together([each.row.name for each in staged], self.in_force.now, would, prepared)
             if dry_run:
                 return [Change(each.document, each.before, would) for each in staged]
@@ -177,8 +177,7 @@ class ChangeResources(Generic[R, V]):
 
     def _shown(self, row: StoredResource) -> R | None:
         try:
-            document: R = read_row(self.kind, row)
-            return document
+            return self.in_force.read(row)
         except InvalidInput:  # health and metrics name it; PUT and DELETE mend it
             return self.hooks.stand_in(row, self.in_force.now)
 
@@ -191,7 +190,7 @@ class ChangeResources(Generic[R, V]):
         stored = wanted.changed_to(present.generation + 1, author)
         document: R | None = None
         try:
-            document = None if present.document is None else read_row(self.kind, present)
+            document = None if present.document is None else self.in_force.read(present)
         except InvalidInput:
             document = None
         before = (present.document or {}) if document is None else document.stored()
@@ -223,10 +222,9 @@ class ChangeResources(Generic[R, V]):
 
     def _value_of(self, row: StoredResource, unique: Unique) -> Any:
         try:
-            document: R = read_row(self.kind, row)
+            return getattr(self.in_force.read(row), unique.attribute)
         except InvalidInput:
             return None
-        return getattr(document, unique.attribute)
 
     def _first_of(self, name: str, by: str) -> R | None:
         """What takes the place of a deleted document: of the parent what the settings make, of others nothing. Raises

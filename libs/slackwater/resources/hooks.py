@@ -38,6 +38,11 @@ class InForce(Generic[R, V]):
         """Rises with every change of any document."""
         return sum(self.generations.values()) + sum(self.gone.values())
 
+    def has(self, row: StoredResource) -> bool:
+        """Whether the document of this row, in its generation, is in force."""
+        name = row.name
+        return name in self.values and name not in self.problems and self.generations.get(name) == row.generation
+
     def is_same(self, other: InForce[R, V]) -> bool:
         """Whether both have the same effect."""
         return (self.values, self.problems, self.generations) == (other.values, other.problems, other.generations)

@@ -14,6 +14,7 @@ from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.domain.knobs import Knob
 from slackwater.decisions.reasons import Mode
 from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
+from slackwater.events.codec.packed import pack, unpack
 from slackwater.events.decision_recorded import stream_bytes
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import Eviction
@@ -61,7 +62,8 @@ def rules(
         ),
     )
     book = rulebook_of(cluster, others)
-    return rules_codec.encode_rules(book.policies, replace(book.options(mode), limits=limits or ActionLimits()))
+    options = replace(book.options(mode), limits=limits or ActionLimits())
+    return pack(rules_codec.encode_rules(book.policies, options))
 
 
 def records(world: World) -> list[tuple[str, str, str]]:
@@ -362,8 +364,8 @@ async def test_evictions_that_nothing_would_carry_out_are_only_previewed(
 
 def test_rules_travel_without_loss() -> None:
     text = rules()
-    policies, options = rules_codec.decode_rules(text)
-    assert rules_codec.encode_rules(policies, options) == text
+    policies, options = rules_codec.decode_rules(unpack(text))
+    assert pack(rules_codec.encode_rules(policies, options)) == text
     assert len(text) < 2000
     assert NODE
 

@@ -8,13 +8,22 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from test_block_gate import Delivered
 
-from slackwater.bus.consume.agent_rates import AT_ONCE, EVERY_SECONDS, HELD_SECONDS, RateGate, agent_gates
+from slackwater.bus.consume.agent_rates import (
+    AT_ONCE,
+    BYTES_AT_ONCE,
+    BYTES_EVERY_SECONDS,
+    EVERY_SECONDS,
+    HELD_SECONDS,
+    RateGate,
+    agent_gates,
+)
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.consume.stats import Counters
 from slackwater.events.envelope import Payload
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.model.bounds import MOST_DOCUMENT
 from slackwater.telemetry.metrics import Meters
 
 
@@ -48,6 +57,18 @@ async def test_what_is_above_the_rate_is_left_unread_counted_and_logged_once_a_m
 async def test_a_backlog_is_no_flood_since_times_are_those_of_the_broker() -> None:
     backlog = [completed("n", number * EVERY_SECONDS) for number in range(5 * AT_ONCE)]
     assert await Scene().gate.admit(backlog) == backlog
+
+
+async def test_large_messages_are_bounded_in_bytes_and_those_of_other_nodes_and_later_ones_are_read() -> None:
+    size = 1_000_000
+    flood = [completed("bad", body=b"x" * size) for _ in range(10)]
+    good, later = completed("good", body=b"x" * size), completed("bad", size * BYTES_EVERY_SECONDS, body=b"x" * size)
+    assert await Scene().gate.admit([*flood, good, later]) == [*flood[: BYTES_AT_ONCE // size], good, later]
+
+
+async def test_the_largest_report_once_a_second_is_no_flood() -> None:
+    reports = [completed("n", float(second), body=b"x" * MOST_DOCUMENT) for second in range(60)]
+    assert await Scene().gate.admit(reports) == reports
 
 
 async def test_a_delivery_that_was_admitted_is_admitted_again() -> None:

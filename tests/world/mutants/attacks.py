@@ -13,9 +13,9 @@ ATTACKS = (
         "what one agent publishes too fast is left unread of all",
         (
             Edit(
-                "bus.consume.agent_rates:RateGate.admit",
-                "if not is_first or self._rates.acquire(node, stored_at):",
-                'if not is_first or self._rates.acquire("", stored_at):',
+                "bus.consume.agent_rates:RateGate._is_within",
+                "return self._rates.acquire(node, stored_at)",
+                'return self._rates.acquire("", stored_at)',
             ),
         ),
         ("acknowledged reports are stored",),

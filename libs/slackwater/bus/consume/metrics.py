@@ -61,7 +61,7 @@ class BusMetrics:
         )
         self.over_rate = meters.counter(
             "slackwater_bus_over_rate_total",
-            "Agents' messages left unread: beyond 200 per node and consumer at once, then 16 a second.",
+            "Agents' messages left unread: beyond 200 (4 MiB) per node and consumer at once, then 16 (1 MiB) a second.",
             ["node"],
             look="Any growth: the agent of the node floods.",
         )

@@ -31,7 +31,7 @@ class _Bucket:
 
 
 class TokenBuckets(Generic[K]):
-    """Allows a burst of `burst`, then one in `every_seconds`, for each key. Beyond `most_keys` the
+    """Allows a burst of `burst` tokens, then one in `every_seconds`, for each key. Beyond `most_keys` the
     least recently used key is dropped; its bucket is then full again.
     """
 
@@ -44,11 +44,13 @@ class TokenBuckets(Generic[K]):
     def __len__(self) -> int:
         return len(self._buckets)
 
-    def acquire(self, key: K, now: float) -> bool:
-        """Returns whether the action is allowed now; counts a refusal."""
-        bucket = self._used(key, now)
-        if bucket.full_at - now <= (self._burst - 1) * self._every:
-            bucket.full_at = max(bucket.full_at, now) + self._every
+    def acquire(self, key: K, now: float, tokens: int = 1) -> bool:
+        """Returns whether an action that takes so many tokens is allowed now; counts a refusal. An action that needs
+        more than the burst takes the whole burst.
+        """
+        bucket, tokens = self._used(key, now), min(tokens, self._burst)
+        if bucket.full_at - now <= (self._burst - tokens) * self._every:
+            bucket.full_at = max(bucket.full_at, now) + tokens * self._every
             return True
         if not bucket.refused:
             bucket.refused_since = now

@@ -30,11 +30,11 @@ def pack(body: bytes) -> str:
     return base64.b64encode(zlib.compress(body, LEVEL)).decode("ascii")
 
 
-def unpack(text: str, most_bytes: int = MOST_DOCUMENT) -> Any:
+def unpack(text: str, most_bytes: int = MOST_DOCUMENT, always_bytes: int = _ALWAYS_BYTES) -> Any:
     """Returns the JSON value in a packed form. Raises ValueError if it is malformed or larger than `most_bytes`;
-    no more than that, or than 64 KiB and 64 times its length, is ever unpacked.
+    no more than that, or than `always_bytes` and 64 times its length, is ever unpacked.
     """
-    most_bytes = min(most_bytes, _ALWAYS_BYTES + _TIMES * len(text))
+    most_bytes = min(most_bytes, always_bytes + _TIMES * len(text))
     try:
         compressed = base64.b64decode(text, validate=True)
         stream = zlib.decompressobj()

@@ -20,9 +20,10 @@ from slackwater.agent.usecases.converge import ConvergeToIntents, Held
 from slackwater.decisions.reasons import Mode
 from slackwater.decisions.record import DecisionRecord
 from slackwater.decisions.record_budget import RecordAccount, RecordBudget, recorded
+from slackwater.events.codec.packed import unpack
 from slackwater.events.decision_recorded import stream_bytes
 from slackwater.events.eviction_completed import EvictionCompleted
-from slackwater.events.intent_declared import AGENT_WRITER, eviction_id
+from slackwater.events.intent_declared import AGENT_WRITER, MOST_RULES_BYTES, eviction_id
 from slackwater.model.bounds import MOST_CPU_MILLI, MOST_MEMORY_BYTES
 from slackwater.model.identifiers import new_id
 from slackwater.model.pods import Pod
@@ -200,7 +201,7 @@ def begin(
     their grace period; `begun_at` are the starts of this node's evictions in the last hour. Unless `evicts`, evictions
     are only previewed, as where the pool's autonomy ends with throttling: what this agent decides reaches nothing that
     would carry them out. Raises ValueError for rules that this version cannot read."""
-    policies, options = rules_codec.decode_rules(held.event.data.rules)
+    policies, options = rules_codec.decode_rules(unpack(held.event.data.rules, MOST_RULES_BYTES, MOST_RULES_BYTES))
     if not evicts and options.mode is Mode.EVICT:
         options = replace(options, mode=Mode.THROTTLE)
     usual, after_grace = timedelta(seconds=options.limits.underway_seconds), timedelta(seconds=AFTER_GRACE_SECONDS)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
 from slackwater.decisions.reasons import Mode
-from slackwater.model.bounds import MOST_DOCUMENT
+from slackwater.events.intent_declared import MOST_RULES_BYTES
 from slackwater.model.errors import InvalidInput
+from slackwater.model.reading_budget import PACKED, BeyondBudget, check_bytes
 from slackwater.resources.hooks import Hooks, InForce
 from slackwater.resources.in_force import ResourcesInForce
 from slackwater.resources.kind import Kind
@@ -34,10 +34,6 @@ Stores = Mapping[Kind, ResourceStore]
 R = TypeVar("R", bound=Resource)
 
 
-MOST_RULES_BYTES: Final = MOST_DOCUMENT // 2
-"""Of the rules in a node's intent, as they stand in the message: the broker takes 1 MiB, and limits and evictions of
-some 1,900 pods, the most that a report has, need the other half.
-"""
 InForceOf = Callable[[], Mapping[Kind, InForce[Resource, Resource]]]
 
 
@@ -58,13 +54,23 @@ class RulesHooks(Hooks[Resource, Resource]):
     ) -> None:
         cluster, documents = _resolved({**self._others(), self._kind: would}, self._first)
         rules = rulebook_of(cluster, documents, all_metrics())
-        size = len(json.dumps(encode_rules(rules.policies, rules.options(Mode.EVICT))))
-        if size > MOST_RULES_BYTES:
+        if excess := _excess(encode_rules(rules.policies, rules.options(Mode.EVICT))):
             text = (
-                f"spec: with {self._kind.noun} {', '.join(sorted(changed)[:3])} the rules of all documents are {size}"
-                f" bytes in the intent of each node; {MOST_RULES_BYTES} are allowed: use fewer expressions or rules"
+                f"spec: with {self._kind.noun} {', '.join(sorted(changed)[:3])} the rules of all documents are too large"
+                f" for the intent of each node: {excess}: use fewer expressions or rules"
             )
             raise InvalidInput(text, code="rules_too_large", field="spec")
+
+
+def _excess(rules: bytes) -> str:
+    """Returns why an agent would not read these rules; empty if it would."""
+    if len(rules) > MOST_RULES_BYTES:
+        return f"{len(rules)} bytes; {MOST_RULES_BYTES} are allowed"
+    try:
+        check_bytes(rules, PACKED, "rules")
+    except BeyondBudget as error:
+        return error.message
+    return ""
 
 
 class NodeQosHooks(RulesHooks):

@@ -11,6 +11,7 @@ from slackwater.ensurance.domain.node_state import GuardedNode, lapsed
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import NODES, STANDINGS, GuardStore, GuardUnit
 from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
+from slackwater.events.codec.packed import pack
 from slackwater.events.intent_declared import (
     CpuThrottle,
     Eviction,
@@ -101,7 +102,7 @@ class GuardedNodeCache(NodeCache[GuardedNode, GuardUnit]):
         key = known.source, known.revision, options.mode, options.limits
         if key not in self._handovers:
             self._handovers = {kept: text for kept, text in self._handovers.items() if kept[:2] == key[:2]}
-            self._handovers[key] = encode_rules(known.policies, options)
+            self._handovers[key] = pack(encode_rules(known.policies, options))
         return _content(guarded, known, self._handovers[key])
 
     def stepped_back(self, now: datetime) -> Sequence[str]:
