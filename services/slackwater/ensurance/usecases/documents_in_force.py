@@ -56,8 +56,8 @@ class RulesHooks(Hooks[Resource, Resource]):
         rules = rulebook_of(cluster, documents, all_metrics())
         if excess := _excess(encode_rules(rules.policies, rules.options(Mode.EVICT))):
             text = (
-                f"spec: with {self._kind.noun} {', '.join(sorted(changed)[:3])} the rules of all documents are too large"
-                f" for the intent of each node: {excess}: use fewer expressions or rules"
+                f"spec: with {self._kind.noun} {', '.join(sorted(changed)[:3])} the rules of all documents are too"
+                f" large for the intent of each node: {excess}: use fewer expressions or rules"
             )
             raise InvalidInput(text, code="rules_too_large", field="spec")
 
