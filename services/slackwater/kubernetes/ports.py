@@ -39,6 +39,10 @@ class StatusMeter(Protocol):
         """How many nodes wait, because the rate of writes is bounded."""
         ...
 
+    def foreign(self, amounts: int) -> None:
+        """How many amounts of offers are left to other managers, which own them."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StoredEvictions:
@@ -121,7 +125,7 @@ class DocumentApi(Protocol):
 
     async def delete(self, kind: Kind, name: str) -> None:
         """Delete a document. One that is always there becomes what the service's settings make. Raises NotFound,
-        InvalidInput if others could not be used without it, and Conflict from a service of an older version."""
+        InvalidInput if others could not be used without it, and Conflict while it is in use."""
         ...
 
 

@@ -89,9 +89,9 @@ class HttpApiServer:
         self._client()
 
     async def close(self) -> None:
-        if self._opened is not None:
-            await self._opened.aclose()
-            self._opened = None
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.aclose()
 
     @property
     def url(self) -> str:
@@ -111,7 +111,7 @@ class HttpApiServer:
         try:
             answer = await self._request("GET", kind.path, query)
         except NotFound as error:
-            raise KindNotServed(f"the cluster does not serve {kind.plural} of {kind.api_version}") from error
+            raise _not_served(kind) from error
         return read_page(kind, answer)
 
     async def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
@@ -121,20 +121,33 @@ class HttpApiServer:
                 "GET", kind.path, params=watch_query(version), timeout=timeout
             ) as response:
                 if response.status_code != httpx2.codes.OK:
-                    raise self._refused("WATCH", kind.path, response, await response.aread())
+                    refused = self._refused("WATCH", kind.path, response, await response.aread())
+                    raise _not_served(kind) if isinstance(refused, NotFound) else refused
                 self._missing.pop(("WATCH", *used_resource(kind.path)), None)
                 yield answered(version)
                 async for line in response.aiter_lines():
                     if line:
                         yield read_event(kind, line)
 
-    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
+    async def apply_lent(self, node: ClusterNode, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
+        """Never by applying less: where no manager owns what a kubelet registered its node with, the server removes the
+        whole map with the last field that is no longer applied (decision 0160)."""
+        path, after = f"api/v1/nodes/{node.key}/status", node
+        if withdrawn := dict.fromkeys(sorted(node.owned - amounts.keys())):
+            status = {"capacity": withdrawn, "allocatable": withdrawn}
+            removal = {"metadata": {"resourceVersion": node.version}, "status": status}
+            after = parse_node(await self._request("PATCH", path, {"fieldManager": FIELD_MANAGER}, removal, MERGE))
+        if not amounts:
+            return after
         written = quantities(amounts)
-        body: dict[str, object] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "uid": uid}}
-        if written:  # an empty status would leave an entry of this manager in the node
-            body["status"] = {"capacity": written, "allocatable": written}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": node.key, "uid": node.uid},
+            "status": {"capacity": written, "allocatable": written},
+        }
         query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
-        return parse_node(await self._request("PATCH", f"api/v1/nodes/{node}/status", query, body))
+        return parse_node(await self._request("PATCH", path, query, body))
 
     async def set_cordon(self, node: ClusterNode, cordon: Taint | None) -> ClusterNode:
         body = {"metadata": {"resourceVersion": node.version}, "spec": {"taints": taints_json(node, cordon)}}
@@ -244,7 +257,7 @@ class HttpApiServer:
             self._skew = (then - middle).total_seconds() + 0.5
 
     def _client(self) -> httpx2.AsyncClient:
-        if self._opened is None:
+        if self._opened is None or self._opened.is_closed:
             self._opened = _open(self._kubeconfig, self._context)
         return self._opened
 
@@ -253,6 +266,10 @@ def used_resource(path: str) -> tuple[str, ...]:
     """Group, resource and subresource that a path uses, without names: `("apps", "deployments", "scale")`."""
     group, _, rest = parts_of(path)
     return group, *rest[:1], *rest[2:3]
+
+
+def _not_served(kind: WatchedKind[Any]) -> KindNotServed:
+    return KindNotServed(f"the cluster does not serve {kind.plural} of {kind.api_version}")
 
 
 def _path(kind: WatchedKind[Any], key: str) -> str:
