@@ -28,7 +28,7 @@ class EvictingSite(Site):
         super().__init__(cluster, clock, **settings)
         self._documents = 0
 
-    async def want(self, *victims: PodRecord, seconds: float = 120.0) -> None:
+    async def want(self, *victims: PodRecord, seconds: float = 120.0, waits: bool = True) -> None:
         """Declare the evictions of pods of one node, in this order, until the deadline in so many seconds."""
         self._documents += 1
         node = victims[0].node
@@ -47,6 +47,7 @@ class EvictingSite(Site):
                 deadline=now + timedelta(seconds=seconds),
                 reason="pressure",
                 decision_id="d",
+                waits=waits,
             )
             for victim in victims
         )
@@ -89,6 +90,27 @@ async def test_an_eviction_waits_for_its_budget_and_ends_with_its_pod(real: Real
         await real.delete(PODS, victim.key)
         await until(lambda: bool(site.outcomes()))
     assert site.outcomes() == [EvictionOutcome.TERMINATED]
+
+
+async def test_what_a_budget_refuses_ends_at_once_if_it_does_not_wait(real: RealDriver) -> None:
+    site = EvictingSite(real)
+    app, twice = real.name("guarded"), real.name("twice")
+    guarded, doubled, free = await pod(real, "v1", app=app), await pod(real, "v2", app=twice), await pod(real, "v3")
+    await budget(real, app, 0)
+    await budget(real, twice, 1)
+    await budget(real, twice, 1, name=real.name("other"))
+    async with site.running() as service:
+        await site.want(guarded, doubled, free, waits=False)
+        await until(lambda: len(site.outcomes()) == 2)
+        await until(lambda: service.inventory.pods[free.key].deleting)
+    assert site.outcomes() == [EvictionOutcome.REFUSED] * 2
+    details = {
+        event.data.pod_uid: event.data.detail
+        for event in site.bus.published
+        if isinstance(event.data, EvictionCompleted)
+    }
+    assert "disruption budget" in details[guarded.uid]
+    assert "more than one PodDisruptionBudget" in details[doubled.uid]
 
 
 async def test_a_dry_run_changes_nothing(real: RealDriver) -> None:

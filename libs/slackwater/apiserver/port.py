@@ -38,6 +38,10 @@ class DefinitionOutdated(Misconfigured):
     code = "definition_outdated"
 
 
+class CredentialsRefused(Misconfigured):
+    """The server does not accept the credentials, or they cannot be used: they may be rotated just now."""
+
+
 class RightMissing(Misconfigured):
     """The account lacks a right: `right` names it, as `patch nodes/status` or `list jobs.batch`."""
 
@@ -65,6 +69,13 @@ class BudgetRefused(Unavailable):
     def __init__(self, message: str, retry_after_seconds: float) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+
+
+class EvictionRefused(Misconfigured):
+    """The server refuses an eviction for a reason that does not pass by itself: two budgets, a missing right, a request
+    that is not valid."""
+
+    code = "eviction_refused"
 
 
 class WatchChange(StrEnum):
@@ -150,7 +161,7 @@ class ApiServer(ObjectReader, Protocol):
         SIGTERM, and SIGKILL after `grace_seconds`. With `dry_run` the server only answers. A pod that is being deleted
         is accepted again.
 
-        Raises NotFound, Conflict if the pod of this name has another uid, and BudgetRefused.
+        Raises NotFound, Conflict if the pod of this name has another uid, BudgetRefused, and EvictionRefused.
         """
         ...
 

@@ -19,6 +19,7 @@ from slackwater.apiserver.answers import answered
 from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
 from slackwater.apiserver.port import (
     BudgetRefused,
+    EvictionRefused,
     FieldsOwned,
     KindNotServed,
     Page,
@@ -191,7 +192,10 @@ class MemoryApiServer:
         if metadata["uid"] != uid:
             raise Conflict(f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']})")
         is_free = "deletionTimestamp" in metadata or document["status"].get("phase") in _WITHOUT_BUDGET
-        budget = None if is_free else self._budget_of(document)
+        budgets = [] if is_free else self._budgets_of(document)
+        if len(budgets) > 1:
+            raise EvictionRefused("This pod has more than one PodDisruptionBudget.")
+        budget = budgets[0] if budgets else None
         if budget is not None and not budget["status"].get("disruptionsAllowed"):
             raise BudgetRefused("Cannot evict pod as it would violate the pod's disruption budget.", RETRY_SECONDS)
         if dry_run:
@@ -265,14 +269,14 @@ class MemoryApiServer:
             raise Conflict(f"{kind.plural} {key} has another uid")
         self.delete(kind, key)
 
-    def _budget_of(self, pod: Document) -> Document | None:
-        """The budget that selects a pod by labels, which is all that tests need."""
-        metadata = pod["metadata"]
+    def _budgets_of(self, pod: Document) -> list[Document]:
+        """The budgets that select a pod by labels, which is all that tests need."""
+        metadata, found = pod["metadata"], list[Document]()
         for budget in self._objects.get("poddisruptionbudgets", {}).values():
             labels, namespace = budget["spec"]["selector"]["matchLabels"], budget["metadata"]["namespace"]
             if namespace == metadata["namespace"] and labels.items() <= metadata.get("labels", {}).items():
-                return budget
-        return None
+                found.append(budget)
+        return found
 
     # ------------------------------------------------------------------ what tests do
 

@@ -22,9 +22,25 @@ from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
-from slackwater.apiserver.answers import SILENT_SECONDS, answered, read_event, read_page, refusal, watch_query
+from slackwater.apiserver.answers import (
+    SILENT_SECONDS,
+    answered,
+    is_final_refusal,
+    read_event,
+    read_page,
+    refusal,
+    watch_query,
+)
 from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
-from slackwater.apiserver.port import DefinitionOutdated, KindNotServed, Page, RightMissing, WatchEvent
+from slackwater.apiserver.port import (
+    CredentialsRefused,
+    DefinitionOutdated,
+    EvictionRefused,
+    KindNotServed,
+    Page,
+    RightMissing,
+    WatchEvent,
+)
 from slackwater.apiserver.records import (
     FIELD_MANAGER,
     ApiRecord,
@@ -156,6 +172,10 @@ class HttpApiServer:
             if "UID" in error.message:
                 raise
             raise Unavailable(f"the pod changed meanwhile: {error.message}") from error
+        except SlackwaterError as error:
+            if is_final_refusal(error):
+                raise EvictionRefused(error.message) from error
+            raise
 
     async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
         metadata = {**document.get("metadata", {}), "name": key}
@@ -291,7 +311,7 @@ class _translated:  # noqa: N801 - used like a function; a generator cannot hold
         if isinstance(error, msgspec.DecodeError):
             raise Unavailable(f"the API server sent an answer that is no JSON: {error}") from error
         if isinstance(error, ConfigError):
-            raise Misconfigured(f"the Kubernetes credentials cannot be used: {error}") from error
+            raise CredentialsRefused(f"the Kubernetes credentials cannot be used: {error}") from error
 
 
 @asynccontextmanager

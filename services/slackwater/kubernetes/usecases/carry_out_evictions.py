@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from slackwater.apiserver.inventory import Inventory
-from slackwater.apiserver.port import ApiServer, BudgetRefused
+from slackwater.apiserver.port import ApiServer, BudgetRefused, EvictionRefused
 from slackwater.apiserver.records import PodRecord
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome, completion_id
@@ -193,6 +193,8 @@ class CarryOutEvictions:
             return CallAnswer(ServerAnswer.GONE)
         except Conflict:
             return CallAnswer(ServerAnswer.OTHER_POD)
+        except EvictionRefused as error:
+            return CallAnswer(ServerAnswer.REFUSED, error.message)
         except SlackwaterError as error:
             return CallAnswer(ServerAnswer.FAILED, error.message)
         return CallAnswer(ServerAnswer.ACCEPTED)
