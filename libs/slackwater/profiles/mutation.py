@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
@@ -15,6 +15,11 @@ Pod = Mapping[str, Any]
 OWN_DOMAIN: Final = "slackwater.io"
 SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "slackwater", "slackwater-node")
 """Namespaces whose pods no profile changes: those of Kubernetes and its own."""
+CRITICAL_CLASS: Final = ("system-", "-critical")
+"""How the names of the PriorityClasses of critical pods begin and end."""
+SYSTEM_CRITICAL: Final = 2 * 10**9
+STATIC_ANNOTATIONS: Final = ("kubernetes.io/config.mirror", "kubernetes.io/config.source")
+HUGE_PAGES: Final = "hugepages-"
 CONTAINERS: Final = ("initContainers", "containers")
 AMOUNTS: Final = ("cpu", "memory")
 _SUFFIXES: Final = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3")} | {
@@ -31,14 +36,28 @@ def selects(
     namespace_labels: Mapping[str, str],
     excluded: Collection[str] = SYSTEM_NAMESPACES,
 ) -> bool:
-    """Whether a profile changes a pod that is created in a namespace. Those of the `excluded` namespaces stay."""
+    """Whether a profile changes a pod that is created in a namespace. Those of the `excluded` namespaces stay, and pods
+    without which a node or the cluster does not work."""
     spec = profile.spec
     labels = (pod.get("metadata") or {}).get("labels") or {}
     return (
         namespace not in excluded
+        and not is_critical(pod)
         and _matches(spec.selector, labels)
         and _matches(spec.namespace_selector, namespace_labels)
         and is_drawn(workload_key(pod), spec.probability)
+    )
+
+
+def is_critical(pod: Pod) -> bool:
+    """Whether a pod is critical for the system by its priority, or a static pod, which the API server only mirrors."""
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    name, (first, last) = str(spec.get("priorityClassName") or ""), CRITICAL_CLASS
+    return (
+        (name.startswith(first) and name.endswith(last))
+        or int(spec.get("priority") or 0) >= SYSTEM_CRITICAL
+        or any(key in (metadata.get("annotations") or {}) for key in STATIC_ANNOTATIONS)
+        or any(owner.get("kind") == "Node" for owner in metadata.get("ownerReferences") or ())
     )
 
 
@@ -108,38 +127,54 @@ def sources(tier: Tier, amount: str, domain: str) -> tuple[str, ...]:
 
 
 def rewritten(resources: Mapping[str, Any], tier: Tier, domain: str) -> dict[str, Any]:
-    """Requests and limits of a container with the tier's resources: CPU in whole milli-cores, memory as written.
+    """Requests and limits of a container with the tier's resources: CPU in whole milli-cores, memory in whole bytes.
 
-    A missing request is the limit, as the API server defaults it. Of an extended resource (another domain than
-    kubernetes.io) the API server wants equal requests and limits: both are the request then.
+    A missing request is the limit, as the API server defaults it, and a missing limit of an extended resource (another
+    domain than kubernetes.io) the request. What `kept_because` names stays.
     """
     limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
+    kept = kept_because(resources, tier, domain)
     for amount in AMOUNTS:
-        names = sources(tier, amount, domain)
-        limit = _first(names, limits)
-        request = _first(names, {**limits, **requests})
-        for name in names:
-            limits.pop(name, None)
-            requests.pop(name, None)
-        if request is None:
-            continue
         target = resource_name(tier, amount, domain)
-        requests[target] = request
-        if domain == OWN_DOMAIN:
-            limits[target] = request
-        elif limit is not None:
-            limits[target] = limit
+        for name in () if amount in kept else sources(tier, amount, domain):
+            if name in limits or name in requests:
+                limit, request = limits.pop(name, None), requests.pop(name, None)
+                requests[target] = _lent(name, limit if request is None else request)
+                if domain == OWN_DOMAIN:
+                    limits[target] = requests[target]
+                elif limit is not None:
+                    limits[target] = _lent(name, limit)
     made = {"requests": requests, "limits": limits}
     return {**resources, **{field: amounts for field, amounts in made.items() if amounts or field in resources}}
 
 
-def _first(names: Sequence[str], amounts: Mapping[str, Any]) -> Any:
-    """The amount of the first of these resources, as the tier's resource has it; None: there is none."""
-    found = [(name, amounts[name]) for name in names if name in amounts]
-    if not found:
-        return None
-    name, value = found[0]
-    return str(milli_cores(value)) if name == "cpu" else value
+def kept_because(resources: Mapping[str, Any], tier: Tier, domain: str) -> Mapping[str, str]:
+    """The amounts of a container, `cpu` or `memory`, that stay as they are, with the reason: else the API server would
+    refuse the pod, or a limit would be another."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    if any(name.startswith(HUGE_PAGES) for name in (*limits, *requests)):
+        return dict.fromkeys(AMOUNTS, "huge pages need CPU and memory of the node")
+    kept = {}
+    for amount in AMOUNTS:
+        target = resource_name(tier, amount, domain)
+        names = [name for name in (target, *sources(tier, amount, domain)) if name in limits or name in requests]
+        if len(names) > 1:
+            kept[amount] = f"it is asked for as {' and '.join(names)}"
+        elif domain == OWN_DOMAIN and names not in ([], [target]):
+            values = {number(amounts[names[0]]) for amounts in (requests, limits) if names[0] in amounts}
+            if len(values) > 1:
+                kept[amount] = f"{target} has no limit beside its request"
+            elif values == {0}:
+                kept[amount] = "it is 0"
+    return kept
+
+
+def _lent(name: str, quantity: Any) -> Any:
+    """An amount of this resource as the tier's resource has it."""
+    if name == "cpu":
+        return str(milli_cores(quantity))
+    whole = number(quantity).to_integral_value(ROUND_CEILING)
+    return quantity if whole == number(quantity) else str(int(whole))
 
 
 def milli_cores(quantity: Any) -> int:

@@ -57,7 +57,9 @@ def command(
             after = mutate_all(pod, known, home, labels)
             answers.append(after)
             chosen = [profile.name for profile in known if selects(profile, pod, home, labels)]
-            message(f"{title}: {', '.join(chosen) or 'no profile selects it'}")
+            message(f"{title}: {', '.join(chosen) or _why_none(pod)}")
+            for line in _kept(pod, [profile for profile in known if profile.name in chosen]):
+                message(f"{title}: {line}")
             if output in (Format.TABLE, Format.WIDE):
                 _print_difference(title, pod, after)
         if output not in (Format.TABLE, Format.WIDE):
@@ -123,6 +125,28 @@ def _template(document: Mapping[str, Any]) -> dict[str, Any] | None:
     spec = (spec.get("jobTemplate") or {}).get("spec") or spec
     template = spec.get("template")
     return dict(template) if isinstance(template, dict) and template.get("spec") else None
+
+
+def _why_none(pod: Mapping[str, Any]) -> str:
+    from slackwater.profiles.mutation import is_critical
+
+    return "no profile changes a pod that is critical for the system" if is_critical(pod) else "no profile selects it"
+
+
+def _kept(pod: Mapping[str, Any], chosen: Sequence[ClusterColocationProfile]) -> Iterator[str]:
+    """What the chosen profiles leave as it is although they rewrite resources, and why."""
+    from slackwater.profiles.mutation import CONTAINERS, kept_because, mutate
+
+    for profile in sorted(chosen, key=lambda profile: profile.name):
+        tier, spec = profile.spec.rewritten_tier, pod.get("spec") or {}
+        if tier is not None and spec.get("resources"):
+            yield f"{profile.name} keeps all resources: those of the whole pod have no counterpart"
+        elif tier is not None:
+            for container in (one for field in CONTAINERS for one in spec.get(field) or ()):
+                kept = kept_because(container.get("resources") or {}, tier, profile.spec.resource_domain)
+                for amount, why in kept.items():
+                    yield f"{profile.name} keeps {amount} of container {container.get('name')}: {why}"
+        pod = mutate(pod, profile)
 
 
 def _name_shares(profiles: Sequence[ClusterColocationProfile]) -> None:
