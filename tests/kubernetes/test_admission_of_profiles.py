@@ -25,7 +25,8 @@ CLASSES = {"prod": ("sw-prod", 9500), "mid": ("sw-mid", 7500), "batch": ("sw-bat
 """PriorityClass and value, by tier."""
 RUN = uuid.uuid4().hex[:8]
 PLAIN = f"profiles-plain-{RUN}"
-NAMESPACES: Mapping[str, Mapping[str, str]] = {f"profiles-blue-{RUN}": {"team": "blue"}, PLAIN: {}}
+LIMITED = f"profiles-limited-{RUN}"
+NAMESPACES: Mapping[str, Mapping[str, str]] = {f"profiles-blue-{RUN}": {"team": "blue"}, PLAIN: {}, LIMITED: {}}
 """Labels by name, which is new in every run: without its controller the API server does not end a deleted one."""
 CASES = 24
 """Profiles of one policy; pods choose some of them by label."""
@@ -65,6 +66,7 @@ def profile_of(draw: st.DrawFn, case: int) -> ClusterColocationProfile:
     }
     if draw(st.integers(0, 3)) == 0:
         spec["namespaceSelector"] = {"matchLabels": {"team": "blue"}}
+    spec["limitedNamespaces"] = draw(st.sampled_from(["skip", "keep-resources", "apply"]))
     if draw(st.booleans()):
         spec["schedulerName"] = "slackwater"
     tier = draw(st.sampled_from([None, "prod", "mid", "batch", "batch", "free"]))
@@ -169,7 +171,7 @@ def policy(rest: Rest) -> Iterator[Any]:
                 },
             }
         )
-        for document in mutation_objects([*these, beacon]):
+        for document in mutation_objects([*these, beacon], limited=[LIMITED]):
             if "failurePolicy" in document["spec"]:
                 document["spec"]["failurePolicy"] = "Fail"  # an expression that fails would pass for one without effect
             rest.ensure(PATHS[document["kind"]], document)
@@ -252,7 +254,7 @@ def test_the_api_server_and_the_function_make_the_same_of_pods(
     def agree(namespace: str, pod: dict[str, Any]) -> None:
         nonlocal changed, rewritten
         labels = {**NAMESPACES[namespace], "kubernetes.io/metadata.name": namespace}
-        expected = mutate_all(pod, these, namespace, labels)
+        expected = mutate_all(pod, these, namespace, labels, limited=[LIMITED])
         changed += expected != pod
         rewritten += changed_fields(expected)["resources"] != changed_fields(pod)["resources"]
         assert changed_fields(created(rest, namespace, pod)) == changed_fields(expected)

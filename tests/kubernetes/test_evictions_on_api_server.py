@@ -28,7 +28,7 @@ class EvictingSite(Site):
         super().__init__(cluster, clock, **settings)
         self._documents = 0
 
-    async def want(self, *victims: PodRecord, seconds: float = 120.0, waits: bool = True) -> None:
+    async def want(self, *victims: PodRecord, seconds: float = 120.0, waits: bool = True, name: str = "d") -> None:
         """Declare the evictions of pods of one node, in this order, until the deadline in so many seconds."""
         self._documents += 1
         node = victims[0].node
@@ -41,7 +41,7 @@ class EvictingSite(Site):
         await self.bus.publish(event_of(described, source=node, time=now))
         evictions = tuple(
             Eviction(
-                id=f"d-{victim.uid}",
+                id=f"{name}-{victim.uid}",
                 pod_uid=victim.uid,
                 grace_seconds=30,
                 deadline=now + timedelta(seconds=seconds),

@@ -35,13 +35,15 @@ def selects(
     namespace: str,
     namespace_labels: Mapping[str, str],
     excluded: Collection[str] = SYSTEM_NAMESPACES,
+    limited: Collection[str] = (),
 ) -> bool:
-    """Whether a profile changes a pod that is created in a namespace. Those of the `excluded` namespaces stay, and pods
-    without which a node or the cluster does not work."""
+    """Whether a profile changes a pod that is created in a namespace. Those of the `excluded` namespaces stay, of the
+    `limited` ones if the profile skips them, and pods without which a node or the cluster does not work."""
     spec = profile.spec
     labels = (pod.get("metadata") or {}).get("labels") or {}
     return (
         namespace not in excluded
+        and not (namespace in limited and spec.limited_namespaces == "skip")
         and not is_critical(pod)
         and _matches(spec.selector, labels)
         and _matches(spec.namespace_selector, namespace_labels)
@@ -71,16 +73,17 @@ def mutate_all(
     namespace: str,
     namespace_labels: Mapping[str, str],
     excluded: Collection[str] = SYSTEM_NAMESPACES,
+    limited: Collection[str] = (),
 ) -> Pod:
     """The pod after all profiles that select it, in the order of their names; each sees what the former made."""
     for profile in sorted(profiles, key=lambda profile: profile.name):
-        if selects(profile, pod, namespace, namespace_labels, excluded):
-            pod = mutate(pod, profile)
+        if selects(profile, pod, namespace, namespace_labels, excluded, limited):
+            pod = mutate(pod, profile, is_limited=namespace in limited)
     return pod
 
 
-def mutate(pod: Pod, profile: ClusterColocationProfile) -> Pod:
-    """The pod after one profile that selects it."""
+def mutate(pod: Pod, profile: ClusterColocationProfile, *, is_limited: bool = False) -> Pod:
+    """The pod after one profile that selects it, in a limited namespace or another."""
     spec = profile.spec
     metadata = dict(pod.get("metadata") or {})
     for field, mapping, values in (
@@ -91,10 +94,10 @@ def mutate(pod: Pod, profile: ClusterColocationProfile) -> Pod:
         mapped = {new: before[old] for old, new in mapping.items() if old in before}
         if mapped or values:
             metadata[field] = {**before, **mapped, **values}
-    return {**pod, "metadata": metadata, "spec": _pod_spec(pod.get("spec") or {}, spec)}
+    return {**pod, "metadata": metadata, "spec": _pod_spec(pod.get("spec") or {}, spec, is_limited)}
 
 
-def _pod_spec(before: Mapping[str, Any], profile: ClusterColocationProfileSpec) -> dict[str, Any]:
+def _pod_spec(before: Mapping[str, Any], profile: ClusterColocationProfileSpec, is_limited: bool) -> dict[str, Any]:
     made = dict(before)
     if profile.scheduler_name is not None:
         made["schedulerName"] = profile.scheduler_name
@@ -103,7 +106,7 @@ def _pod_spec(before: Mapping[str, Any], profile: ClusterColocationProfileSpec) 
         made["priority"] = profile.priority_class.value
         made["preemptionPolicy"] = profile.priority_class.preemption_policy
     tier = profile.rewritten_tier
-    if tier is None or before.get("resources"):
+    if tier is None or before.get("resources") or (is_limited and profile.limited_namespaces != "apply"):
         return made  # resources of the whole pod have no counterpart in other names, so that none is rewritten
     for field in CONTAINERS:
         if before.get(field):

@@ -69,10 +69,12 @@ def excluding(namespaces: Collection[str]) -> dict[str, Any]:
 
 
 def mutation_objects(
-    profiles: Iterable[ClusterColocationProfile], excluded: Collection[str] = SYSTEM_NAMESPACES
+    profiles: Iterable[ClusterColocationProfile],
+    excluded: Collection[str] = SYSTEM_NAMESPACES,
+    limited: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """The policy of all profiles and its binding; none without profiles that change something. Pods of the `excluded`
-    namespaces stay."""
+    namespaces stay; `limited` as in slackwater.profiles.mutation."""
     mutations = [
         {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
         for profile in sorted(profiles, key=lambda profile: profile.name)
@@ -90,6 +92,7 @@ def mutation_objects(
                 "reinvocationPolicy": "Never",
                 "matchConditions": not_critical(),
                 "matchConstraints": {"namespaceSelector": excluding(excluded), "resourceRules": [POD_CREATION]},
+                "variables": [{"name": "limited", "expression": f"request.namespace in {_texts(sorted(limited))}"}],
                 "mutations": mutations,
             },
         },
@@ -112,6 +115,7 @@ def mutation_cel(profile: ClusterColocationProfile) -> str:
         *_selector(spec.selector, "object.metadata.labels", "has(object.metadata.labels)"),
         *_selector(spec.namespace_selector, "namespaceObject.metadata.labels", "has(namespaceObject.metadata.labels)"),
         drawn_cel(spec.probability),
+        *(["!variables.limited"] if spec.limited_namespaces == "skip" else []),
     ]
     return f"{' && '.join(f'({one})' for one in conditions)} ? ({patches}) : []"
 
@@ -151,7 +155,13 @@ def _patches(spec: ClusterColocationProfileSpec) -> Iterator[str]:
     if fields:
         yield f"[{', '.join(_add(cel_text(f'/spec/{name}'), value) for name, value in fields.items())}]"
     if spec.rewritten_tier is not None:
-        yield _resources(spec.rewritten_tier, spec.resource_domain)
+        rewritten = _resources(spec.rewritten_tier, spec.resource_domain)
+        yield f"(variables.limited ? [] : {rewritten})" if spec.limited_namespaces == "keep-resources" else rewritten
+
+
+def _texts(values: Collection[str]) -> str:
+    """A list of strings in CEL; of a type also where it is empty."""
+    return f"[{', '.join(map(cel_text, values))}]" if values else "['']"
 
 
 def _metadata(field: str, mapping: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:

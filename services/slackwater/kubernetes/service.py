@@ -49,7 +49,7 @@ from slackwater.kubernetes.usecases.intents_read import IntentsRead
 from slackwater.kubernetes.usecases.keep_certificate import KeepCertificate
 from slackwater.kubernetes.usecases.offers_read import OffersRead
 from slackwater.kubernetes.usecases.publish_budgets import PublishBudgets
-from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS, ResourcesRead
+from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, LIMITING_KINDS, POLICY_KINDS, ResourcesRead
 from slackwater.kubernetes.usecases.review_pods import ReviewPods
 from slackwater.kubernetes.usecases.withdraw_profiles import WithdrawProfiles
 from slackwater.kubernetes.usecases.write_cordons import WriteCordons
@@ -134,6 +134,7 @@ class AdmissionParts:
         self.choice = ChooseAdmission(server, settings.profiles, clock, changed.set)
         self.profiles = profiles = ApplyProfiles(
             server,
+            inventory,
             resources,
             clock,
             owned,
@@ -144,7 +145,7 @@ class AdmissionParts:
             excluded,
             lambda: self.certificate.bundle,
         )
-        self.review = ReviewPods(inventory, profiles.profiles, clock, meter, excluded)
+        self.review = ReviewPods(inventory, profiles.profiles, clock, meter, excluded, resources.limited_namespaces)
         self.webhook = Webhook(settings, self.review, clock)
         self.certificate = KeepCertificate(
             server,
@@ -230,6 +231,7 @@ class ResourceParts:
                 owned,
                 self._following,
                 admission.profiles.hinders,
+                admission.profiles.note if applies else lambda _: "",
             )
             self.refusals, self.unwritten = following.refusals, following.unwritten
 
@@ -375,4 +377,4 @@ def watched_kinds(*, documents: bool, profiles: bool) -> Sequence[WatchedKind[An
         for kind, watched in DOCUMENT_KINDS.values()
         if documents or (profiles and kind is CLUSTER_COLOCATION_PROFILE)
     ]
-    return (*every, *(POLICY_KINDS if profiles else ()))
+    return (*every, *((*POLICY_KINDS, *LIMITING_KINDS) if profiles else ()))

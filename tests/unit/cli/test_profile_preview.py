@@ -84,6 +84,15 @@ def test_it_says_what_stays_and_why(folder: Path) -> None:
     assert "no profile changes a pod that is critical for the system" in preview(folder, "pod")
 
 
+def test_a_quota_in_a_file_limits_its_namespace(folder: Path) -> None:
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"cpu": 4}}}
+    (folder / "quota.yaml").write_text(yaml.safe_dump(quota))
+    shown = preview(folder, "pod", "-f", str(folder / "quota.yaml"))
+    assert "gold: pods are left as they are in limited namespaces: default (ResourceQuota q)" in shown
+    assert "batch-cpu" not in shown
+    assert "batch-cpu" in preview(folder, "pod", "-f", str(folder / "quota.yaml"), "-n", "other")
+
+
 def test_pods_of_system_namespaces_stay(folder: Path) -> None:
     shown = preview(folder, "pod", "-n", "kube-system")
     assert "no profile selects it" in shown

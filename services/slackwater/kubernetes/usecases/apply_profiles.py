@@ -10,14 +10,16 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, WEBHOOKS, ObjectRecord, has_all
 from slackwater.apiserver.port import ApiServer, WatchChange, WatchEvent
-from slackwater.apiserver.records import WatchedKind
+from slackwater.apiserver.records import NAMESPACES, WatchedKind
 from slackwater.kubernetes.usecases.choose_admission import ChooseAdmission, ProfileMode
 from slackwater.kubernetes.usecases.follow_documents import PARTITION
 from slackwater.kubernetes.usecases.resources_read import ResourcesRead
 from slackwater.model.errors import InvalidInput, Misconfigured, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
+from slackwater.profiles.limits import effect_of_limits, matters
 from slackwater.profiles.policy import NAME, mutation_objects
 from slackwater.profiles.profile import ClusterColocationProfile
 from slackwater.profiles.webhook import NAME as WEBHOOK
@@ -47,6 +49,7 @@ class ApplyProfiles:
     def __init__(
         self,
         server: ApiServer,
+        inventory: Inventory,
         resources: ResourcesRead,
         clock: Clock,
         owned: Callable[[], Collection[int]],
@@ -58,6 +61,7 @@ class ApplyProfiles:
         bundle: Callable[[], str],
     ) -> None:
         self._server = server
+        self._inventory = inventory
         self._resources = resources
         self._choice = choice
         self._address = address
@@ -77,6 +81,17 @@ class ApplyProfiles:
     def hinders(self, plural: str) -> str:
         """Why the documents of a kind are not in force (slackwater.kubernetes.usecases.follow_documents)."""
         return self.refusal if plural == PROFILES else ""
+
+    def note(self, key: str) -> str:
+        """What becomes of the pods of a profile in limited namespaces; empty for other documents, `PLURAL/NAME`."""
+        plural, _, name = key.partition("/")
+        limited = self._resources.limited_namespaces()
+        profile = self._parsed(name) if plural == PROFILES and limited else None
+        if profile is None or not limited:
+            return ""
+        known = self._inventory.items(NAMESPACES)
+        labels = {name: dict(known[name].labels) for name in limited if name in known and name not in self._excluded}
+        return effect_of_limits(profile, limited, labels)
 
     async def __call__(self) -> None:
         """Work until cancelled."""
@@ -114,10 +129,15 @@ class ApplyProfiles:
         profiles = self.profiles()
         if profiles is None:
             return
+        limited = self._resources.limited_namespaces()
+        if limited is None and matters(profiles):
+            if not self._starts():
+                raise Misconfigured("ResourceQuotas and LimitRanges cannot be listed: a right is missing")
+            return
         match self._choice.chosen:
             case ProfileMode.POLICY:
                 await self._remove_webhook()
-                await self._apply_policy(mutation_objects(profiles, self._excluded))
+                await self._apply_policy(mutation_objects(profiles, self._excluded, limited or ()))
             case ProfileMode.WEBHOOK:
                 if not self._choice.has_policies or await self._apply_policy([]):
                     await self._apply_webhook(profiles)
@@ -186,16 +206,21 @@ class ApplyProfiles:
         by the service of the kind."""
         if not self._resources.is_synced(PROFILES):
             return None
-        found = []
-        for name, item in self._resources.items(PROFILES).items():
-            document = {
-                "apiVersion": API_VERSION,
-                "kind": CLUSTER_COLOCATION_PROFILE.name,
-                "metadata": {"name": name},
-                "spec": item.read_spec(),
-            }
-            try:
-                found.append(ClusterColocationProfile.parse(document))
-            except InvalidInput as error:
-                log.warning("profile left out", profile=name, reason=error.message)
-        return found
+        found = map(self._parsed, self._resources.items(PROFILES))
+        return [profile for profile in found if profile is not None]
+
+    def _parsed(self, name: str) -> ClusterColocationProfile | None:
+        item = self._resources.items(PROFILES).get(name)
+        if item is None:
+            return None
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": CLUSTER_COLOCATION_PROFILE.name,
+            "metadata": {"name": name},
+            "spec": item.read_spec(),
+        }
+        try:
+            return ClusterColocationProfile.parse(document)
+        except InvalidInput as error:
+            log.warning("profile left out", profile=name, reason=error.message)
+            return None
