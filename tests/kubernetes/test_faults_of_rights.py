@@ -53,6 +53,7 @@ OUTAGES: dict[str, tuple[Callable[[Right], bool], set[str]]] = {
     "offers": (lambda right: right[1] == "nodes/status", {"offer"}),
     "cordons": (lambda right: right == ("", "nodes", "patch"), {"cordon"}),
     "evictions": (lambda right: right[1] == "pods/eviction", {"eviction"}),
+    "events": (lambda right: right[0] == "events.k8s.io", set()),
     "nodes": (lambda right: right[1] == "nodes" and right[2] in READS, {"node seen"}),
     "pods": (lambda right: right[1] == "pods", {"pod seen", "eviction's end"}),
     "others": (lambda right: right[1] in OTHERS, {"class seen", "namespace seen"}),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from slackwater.apiserver.cluster_events import EventSeries
 from slackwater.apiserver.records import ApiRecord, ClusterNode, Taint, WatchedKind
 from slackwater.model.errors import Conflict, Misconfigured, Unavailable
 
@@ -163,6 +164,10 @@ class ApiServer(ObjectReader, Protocol):
 
         Raises NotFound, Conflict if the pod of this name has another uid, BudgetRefused, and EvictionRefused.
         """
+        ...
+
+    async def write_event(self, series: EventSeries, instance: str, *, is_new: bool) -> None:
+        """Create an event, or write how often it has happened. Raises NotFound for one that has expired."""
         ...
 
     async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:

@@ -22,6 +22,7 @@ _WRITES: Final[Mapping[str, str]] = {
     "nodes/status": "offers are not written to nodes: amounts stay as they are",
     "nodes": "the taint of cordoned nodes is neither written nor removed",
     "pods/eviction": "evictions end as refused",
+    "events.events.k8s.io": "no Kubernetes Events are written",
 }
 _POLICIES: Final = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 _ADMISSION: Final = "admissionregistration.k8s.io"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from slackwater.apiserver.answers import answered
+from slackwater.apiserver.cluster_events import EventSeries
 from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
 from slackwater.apiserver.port import (
     BudgetRefused,
@@ -75,6 +76,8 @@ class MemoryApiServer:
     """Writes of taints that were carried out."""
     evicted: list[str] = field(default_factory=list)
     """The uid of the pod of every eviction that was accepted and no dry run."""
+    events: dict[str, EventSeries] = field(default_factory=dict)
+    """The Events that were written, by name."""
     watches: int = 0
     lists: int = 0
     """Lists of more than the version."""
@@ -211,6 +214,12 @@ class MemoryApiServer:
             self._write("pods", pod, leaving)
         else:
             self.delete(PODS, pod)
+
+    async def write_event(self, series: EventSeries, instance: str, *, is_new: bool) -> None:
+        self._refuse_if_down()
+        if not is_new and series.name not in self.events:
+            raise NotFound(f"events {series.name} not found")
+        self.events[series.name] = series
 
     async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
         """Fields that are no longer applied stay, because tests compare only what is applied."""

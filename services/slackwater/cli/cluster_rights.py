@@ -53,6 +53,7 @@ SERVICE_RIGHTS: Sequence[ClusterRight] = (
     ClusterRight("", "nodes/status", ("patch",), "offers, as extended resources in capacity and allocatable"),
     ClusterRight("", "nodes", ("patch",), "the taint of cordoned nodes; Kubernetes has no narrower right for taints"),
     ClusterRight("", "pods/eviction", ("create",), "evictions, which respect disruption budgets"),
+    ClusterRight("events.k8s.io", "events", _APPLIES, "Events about evictions, cordons, profiles and refusals"),
     *(ClusterRight("slackwater.io", name, _READ, "documents that are custom resources") for name in _DOCUMENTS),
     *(
         ClusterRight("slackwater.io", f"{name}/status", ("patch",), "the condition Followed of a document")

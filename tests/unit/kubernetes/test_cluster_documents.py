@@ -323,6 +323,23 @@ async def test_limited_namespaces_are_in_the_policy_and_in_the_condition(cluster
         assert cluster.condition(PROFILES, "spark")["reason"] == "Followed"
 
 
+async def test_profiles_and_refused_documents_are_reported_as_events(cluster: DocumentCluster) -> None:
+    def seen() -> list[tuple[str, str, str]]:
+        made = [series.event for series in cluster.server.events.values()]
+        return [(one.subject.kind, one.subject.name, one.reason) for one in made]
+
+    async with cluster.running():
+        await cluster.apply(PROFILES, "spark", **PROFILE.example)
+        await cluster.seconds(2)
+        assert seen() == [("ClusterColocationProfile", "spark", "InForce")]
+        await cluster.apply(AUTONOMIES, "gold", mode="no such mode")
+        await cluster.seconds(3)
+        assert seen()[1:] == [("Autonomy", "gold", "Refused")]
+    async with cluster.running():
+        await cluster.seconds(5)
+        assert ("ClusterColocationProfile", "spark", "InForce") not in seen()[2:], "a restart is no news"
+
+
 async def test_without_the_right_to_list_quotas_no_policy_is_applied_and_the_condition_says_so(
     cluster: DocumentCluster,
 ) -> None:

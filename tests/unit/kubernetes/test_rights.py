@@ -26,6 +26,7 @@ def test_the_rights_are_exactly_those_that_are_used() -> None:
         for verb in ("list", "watch")
     ]
     used += [("", "nodes/status", "patch"), ("", "nodes", "patch"), ("", "pods/eviction", "create")]
+    used += [("events.k8s.io", "events", verb) for verb in ("create", "patch")]
     used += [(kind.group, f"{kind.plural}/status", "patch") for kind in documents]
     used += [(kind.group, kind.plural, verb) for kind in POLICY_KINDS for verb in ("create", "patch", "delete")]
     used += [(WEBHOOKS.group, WEBHOOKS.plural, verb) for verb in ("get", "create", "patch", "delete")]

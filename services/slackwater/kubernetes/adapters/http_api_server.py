@@ -31,6 +31,8 @@ from slackwater.apiserver.answers import (
     refusal,
     watch_query,
 )
+from slackwater.apiserver.cluster_events import API as EVENTS_API
+from slackwater.apiserver.cluster_events import EventSeries
 from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
 from slackwater.apiserver.port import (
     CredentialsRefused,
@@ -176,6 +178,13 @@ class HttpApiServer:
             if is_final_refusal(error):
                 raise EvictionRefused(error.message) from error
             raise
+
+    async def write_event(self, series: EventSeries, instance: str, *, is_new: bool) -> None:
+        path = f"apis/{EVENTS_API}/namespaces/{series.event.namespace}/events"
+        if is_new:
+            await self._request("POST", path, {}, series.document(instance), JSON)
+        else:
+            await self._request("PATCH", f"{path}/{series.name}", {}, series.series(), MERGE)
 
     async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
         metadata = {**document.get("metadata", {}), "name": key}
