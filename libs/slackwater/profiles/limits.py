@@ -1,6 +1,7 @@
-"""Namespaces that limit what their pods ask for, by a ResourceQuota or a LimitRange. Pure.
+"""What of a cluster would make the API server refuse pods that a profile has changed. Pure.
 
-A quota of CPU or memory refuses a pod that asks for it by another name, and a LimitRange adds native amounts to one.
+A pod must not state a PriorityClass that is missing or has another value. A quota of CPU or memory refuses a pod that asks
+for it by another name, and a LimitRange adds native amounts to one.
 """
 
 from __future__ import annotations
@@ -63,6 +64,20 @@ EFFECTS: Final[Mapping[str, str]] = {
     "keep-resources": "resources are left as they are in limited namespaces: {}",
     "apply": "the API server may refuse pods, or add native amounts, in limited namespaces: {}",
 }
+
+
+def with_known_class(
+    profile: ClusterColocationProfile, classes: Mapping[str, tuple[int, str]]
+) -> tuple[ClusterColocationProfile, str]:
+    """The profile without its priority where no PriorityClass of the cluster (value and preemption policy by name) is
+    the one it states, with the reason; else as it is."""
+    stated = profile.spec.priority_class
+    if stated is None or classes.get(stated.name) == (stated.value, stated.preemption_policy):
+        return profile, ""
+    present = classes.get(stated.name)
+    why = "is missing" if present is None else f"has value {present[0]} and {present[1]}"
+    spec = profile.spec.model_copy(update={"priority_class": None})
+    return profile.model_copy(update={"spec": spec}), f"priorities stay: PriorityClass {stated.name} {why}"
 
 
 def matters(profiles: Collection[ClusterColocationProfile]) -> bool:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.unit.kubernetes.test_kubernetes_service import PATIENCE_SECONDS, Cluster
 
 from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, QUOTAS, document_kind, has_all
-from slackwater.apiserver.records import NAMESPACES
+from slackwater.apiserver.records import NAMESPACES, PRIORITY_CLASSES
 from slackwater.kubernetes.adapters.http_documents import HttpDocuments
 from slackwater.kubernetes.domain.document_plan import (
     DocumentFacts,
@@ -323,12 +323,33 @@ async def test_limited_namespaces_are_in_the_policy_and_in_the_condition(cluster
         assert cluster.condition(PROFILES, "spark")["reason"] == "Followed"
 
 
+async def test_a_priority_class_that_is_missing_leaves_priorities_until_it_is_there(cluster: DocumentCluster) -> None:
+    stated = PROFILE.example["priorityClass"]
+
+    def patch() -> str:
+        return str(cluster.server.document(MUTATIONS, POLICY)["spec"]["mutations"][0]["jsonPatch"]["expression"])
+
+    async with cluster.running():
+        await cluster.apply(PROFILES, "spark", **PROFILE.example)
+        condition = cluster.condition(PROFILES, "spark")
+        assert (condition["status"], condition["reason"]) == ("True", "InForceInPart")
+        assert condition["message"] == f"priorities stay: PriorityClass {stated['name']} is missing"
+        assert "priorityClassName" not in patch()
+        cluster.server.put(PRIORITY_CLASSES, {"metadata": {"name": stated["name"]}, **stated})
+        await cluster.seconds(31)
+        assert "priorityClassName" in patch()
+        await cluster.seconds(61)
+        assert cluster.condition(PROFILES, "spark")["reason"] == "Followed"
+
+
 async def test_profiles_and_refused_documents_are_reported_as_events(cluster: DocumentCluster) -> None:
     def seen() -> list[tuple[str, str, str]]:
         made = [series.event for series in cluster.server.events.values()]
         return [(one.subject.kind, one.subject.name, one.reason) for one in made]
 
     async with cluster.running():
+        stated = PROFILE.example["priorityClass"]
+        cluster.server.put(PRIORITY_CLASSES, {"metadata": {"name": stated["name"]}, **stated})
         await cluster.apply(PROFILES, "spark", **PROFILE.example)
         await cluster.seconds(2)
         assert seen() == [("ClusterColocationProfile", "spark", "InForce")]

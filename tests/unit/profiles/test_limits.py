@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.profiles.test_profiles import pod, profile
 
-from slackwater.profiles.limits import effect_of_limits, is_limiting, limited_namespaces
+from slackwater.profiles.limits import effect_of_limits, is_limiting, limited_namespaces, with_known_class
 from slackwater.profiles.mutation import mutate_all
 from slackwater.profiles.policy import mutation_objects
 
@@ -62,3 +62,20 @@ def test_the_effect_names_the_namespaces_that_a_profile_selects() -> None:
     assert effect_of_limits(blue, limited, namespaces).startswith("the API server may refuse pods")
     assert "other" not in effect_of_limits(blue, limited, namespaces)
     assert effect_of_limits(blue, {}, namespaces) == ""
+
+
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        ({}, "PriorityClass low is missing"),
+        ({"low": (5600, "Never")}, "PriorityClass low has value 5600 and Never"),
+        ({"low": (5500, "PreemptLowerPriority")}, "PriorityClass low has value 5500 and PreemptLowerPriority"),
+        ({"low": (5500, "Never")}, ""),
+    ],
+)
+def test_a_priority_that_the_cluster_does_not_have_is_left_out(classes: dict[str, tuple[int, str]], said: str) -> None:
+    low = profile(tier="batch", priorityClass={"name": "low", "value": 5500, "preemptionPolicy": "Never"})
+    fitting, why = with_known_class(low, classes)
+    assert why == (f"priorities stay: {said}" if said else "")
+    assert (fitting.spec.priority_class is None) is bool(said)
+    assert fitting.spec.tier == "batch"

@@ -6,6 +6,7 @@ Events are for people at `kubectl describe`: one that cannot be written is count
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from slackwater.apiserver.cluster_events import ClusterEvent, EventSubject, node_subject
@@ -89,9 +90,7 @@ class ReportEvents:
 
     def _of_nodes(self) -> Iterable[ClusterEvent]:
         for what, refusals in self.sources.items():
-            yield from self._news(
-                what, dict(refusals()), lambda node, why, what=what: self._node_event(what, node, why)
-            )
+            yield from self._news(what, dict(refusals()), partial(self._node_event, what))
 
     def _of_documents(self) -> Iterable[ClusterEvent]:
         return self._news("documents", dict(self.documents()), self._document_event)
