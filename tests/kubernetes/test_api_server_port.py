@@ -267,7 +267,7 @@ async def pod(cluster: ClusterDriver, stem: str, **labels: str) -> PodRecord:
     return parse_pod(await cluster.document(PODS, f"default/{name}"))
 
 
-async def budget(cluster: ClusterDriver, app: str, allowed: int) -> None:
+async def budget(cluster: ClusterDriver, app: str, allowed: int, name: str = "") -> None:
     """A budget of the pods with this label, with the status that the disruption controller would write."""
     status = {
         "disruptionsAllowed": allowed,
@@ -277,7 +277,8 @@ async def budget(cluster: ClusterDriver, app: str, allowed: int) -> None:
         "observedGeneration": 1,
     }
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}
-    await cluster.put(BUDGETS, {"metadata": {"namespace": "default", "name": app}, "spec": spec, "status": status})
+    metadata = {"namespace": "default", "name": name or app}
+    await cluster.put(BUDGETS, {"metadata": metadata, "spec": spec, "status": status})
 
 
 async def test_an_eviction_deletes_with_grace_once_and_only_the_named_uid(cluster: ClusterDriver) -> None:

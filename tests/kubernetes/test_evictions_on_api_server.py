@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from tests.kubernetes.drivers import RealDriver
+from tests.kubernetes.rest import Rest
 from tests.kubernetes.test_api_server_port import budget, pod
 from tests.kubernetes.test_service_on_api_server import Site, until
 
@@ -28,7 +31,7 @@ class EvictingSite(Site):
         super().__init__(cluster, clock, **settings)
         self._documents = 0
 
-    async def want(self, *victims: PodRecord, seconds: float = 120.0) -> None:
+    async def want(self, *victims: PodRecord, seconds: float = 120.0, waits: bool = True, name: str = "d") -> None:
         """Declare the evictions of pods of one node, in this order, until the deadline in so many seconds."""
         self._documents += 1
         node = victims[0].node
@@ -41,12 +44,13 @@ class EvictingSite(Site):
         await self.bus.publish(event_of(described, source=node, time=now))
         evictions = tuple(
             Eviction(
-                id=f"d-{victim.uid}",
+                id=f"{name}-{victim.uid}",
                 pod_uid=victim.uid,
                 grace_seconds=30,
                 deadline=now + timedelta(seconds=seconds),
                 reason="pressure",
                 decision_id="d",
+                waits=waits,
             )
             for victim in victims
         )
@@ -89,6 +93,51 @@ async def test_an_eviction_waits_for_its_budget_and_ends_with_its_pod(real: Real
         await real.delete(PODS, victim.key)
         await until(lambda: bool(site.outcomes()))
     assert site.outcomes() == [EvictionOutcome.TERMINATED]
+
+
+async def test_what_a_budget_refuses_ends_at_once_if_it_does_not_wait(real: RealDriver) -> None:
+    site = EvictingSite(real)
+    app, twice = real.name("guarded"), real.name("twice")
+    guarded, doubled, free = await pod(real, "v1", app=app), await pod(real, "v2", app=twice), await pod(real, "v3")
+    await budget(real, app, 0)
+    await budget(real, twice, 1)
+    await budget(real, twice, 1, name=real.name("other"))
+    async with site.running() as service:
+        await site.want(guarded, doubled, free, waits=False)
+        await until(lambda: len(site.outcomes()) == 2)
+        await until(lambda: service.inventory.pods[free.key].deleting)
+    assert site.outcomes() == [EvictionOutcome.REFUSED] * 2
+    details = {
+        event.data.pod_uid: event.data.detail
+        for event in site.bus.published
+        if isinstance(event.data, EvictionCompleted)
+    }
+    assert "disruption budget" in details[guarded.uid]
+    assert "more than one PodDisruptionBudget" in details[doubled.uid]
+
+
+async def test_an_eviction_and_a_refusal_are_events_of_their_pods(real: RealDriver, admin_kubeconfig: Path) -> None:
+    site, rest = EvictingSite(real), Rest(admin_kubeconfig)
+    app = real.name("guarded")
+    guarded, free = await pod(real, "v4", app=app), await pod(real, "v5")
+    await budget(real, app, 0)
+
+    def seen() -> dict[str, tuple[str, str, str]]:
+        items = rest.client.get("/apis/events.k8s.io/v1/namespaces/default/events").json()["items"]
+        about = {item["regarding"].get("uid"): item for item in items}
+        found = {victim.uid: about[victim.uid] for victim in (guarded, free) if victim.uid in about}
+        return {uid: (item["type"], item["reason"], item["note"]) for uid, item in found.items()}
+
+    with rest.client:
+        async with site.running() as service:
+            await site.want(guarded, free, waits=False)
+            await until(lambda: len(seen()) == 2)
+            series = next(iter(service.events._book._known.values())).series
+            await real.api.write_event(replace(series, count=3), "test", is_new=False)
+        made = seen()
+    assert made[free.uid][:2] == ("Normal", "EvictionAccepted")
+    assert made[guarded.uid][:2] == ("Warning", "EvictionRefused")
+    assert "disruption budget" in made[guarded.uid][2]
 
 
 async def test_a_dry_run_changes_nothing(real: RealDriver) -> None:

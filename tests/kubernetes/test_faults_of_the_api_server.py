@@ -49,9 +49,9 @@ class FaultySite(EvictingSite):
         self.ledger.note_present(name, parse_node(await self.cluster.document(NODES, name)).version)
         return name
 
-    async def want(self, *victims: PodRecord, seconds: float = 120.0) -> None:
-        self.wanted += [f"d-{victim.uid}" for victim in victims]
-        await super().want(*victims, seconds=seconds)
+    async def want(self, *victims: PodRecord, seconds: float = 120.0, waits: bool = True, name: str = "d") -> None:
+        self.wanted += [f"{name}-{victim.uid}" for victim in victims]
+        await super().want(*victims, seconds=seconds, waits=waits, name=name)
 
     async def end(self, *victims: PodRecord) -> None:
         """End pods as their kubelet does, and wait until that is published."""

@@ -11,6 +11,8 @@ import msgspec
 
 from slackwater.apiserver.port import (
     BudgetRefused,
+    CredentialsRefused,
+    EvictionRefused,
     FieldsOwned,
     Page,
     RightMissing,
@@ -29,6 +31,8 @@ SILENT_SECONDS: Final = 150.0
 """A watch without a byte for so long is broken: the server sends a bookmark every minute."""
 BUDGET: Final = "DisruptionBudget"
 """The cause in the refusal of an eviction by a budget. Others with status 429 are about the server's load."""
+TWO_BUDGETS: Final = "more than one PodDisruptionBudget"
+"""How the server refuses to evict a pod that two budgets select: with status 500, although no later try succeeds."""
 RETRY_SECONDS: Final = 10.0
 """Where a refusal proposes no time."""
 _CHANGES: Final = {
@@ -92,7 +96,11 @@ def refusal(code: int, body: bytes, status: Mapping[str, Any] | None = None) -> 
             f"the API server refuses: {message}",
             f"{verb} {name}{f'.{group}' if group else ''}{f'/{part}' if part else ''}",
         )
-    if code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+    if (eviction := _refused_eviction(message, answer.get("details") or {})) is not None:
+        return eviction
+    if code == HTTPStatus.UNAUTHORIZED:
+        return CredentialsRefused(f"the API server refuses: {message}")
+    if code == HTTPStatus.FORBIDDEN:
         return Misconfigured(f"the API server refuses: {message}")
     if code == HTTPStatus.NOT_FOUND:
         return NotFound(message)
@@ -101,12 +109,23 @@ def refusal(code: int, body: bytes, status: Mapping[str, Any] | None = None) -> 
         return FieldsOwned(message, managers) if managers else Conflict(message)
     if code == HTTPStatus.UNPROCESSABLE_ENTITY:
         return Conflict(message) if "metadata.uid" in message else InvalidInput(message)
-    details = answer.get("details") or {}
-    if any(cause.get("reason") == BUDGET for cause in details.get("causes") or ()):
-        return BudgetRefused(message, float(details.get("retryAfterSeconds") or RETRY_SECONDS))
     if code == HTTPStatus.TOO_MANY_REQUESTS or code >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Unavailable(f"the API server is not able to answer: {message}")
     return Misconfigured(f"the API server refuses the request ({code}): {message}")
+
+
+def _refused_eviction(message: str, details: Mapping[str, Any]) -> SlackwaterError | None:
+    """The refusal of an eviction by its budgets, which has several statuses; None: it is about something else."""
+    if any(cause.get("reason") == BUDGET for cause in details.get("causes") or ()):
+        return BudgetRefused(message, float(details.get("retryAfterSeconds") or RETRY_SECONDS))
+    return EvictionRefused(message) if TWO_BUDGETS in message else None
+
+
+def is_final_refusal(error: SlackwaterError) -> bool:
+    """Whether the same request is refused again however often it is sent, until something else changes. Credentials are
+    rotated, so that another try may succeed."""
+    is_final = isinstance(error, InvalidInput | Misconfigured)
+    return is_final and not isinstance(error, CredentialsRefused)
 
 
 def _status(body: bytes) -> Mapping[str, Any]:

@@ -70,6 +70,8 @@ def document_kind(kind: Kind) -> WatchedKind[ObjectRecord]:
     return WatchedKind(kind.name, GROUP, kind.plural, parse_object, VERSION)
 
 
+QUOTAS: Final = WatchedKind("ResourceQuota", "", "resourcequotas", parse_object)
+LIMIT_RANGES: Final = WatchedKind("LimitRange", "", "limitranges", parse_object)
 MUTATIONS: Final = WatchedKind(
     "MutatingAdmissionPolicy", "admissionregistration.k8s.io", "mutatingadmissionpolicies", parse_object
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from slackwater.apiserver.cluster_events import EventSeries
 from slackwater.apiserver.records import ApiRecord, ClusterNode, Taint, WatchedKind
 from slackwater.model.errors import Conflict, Misconfigured, Unavailable
 
@@ -36,6 +37,10 @@ class DefinitionOutdated(Misconfigured):
     """The custom resource definition in the cluster lacks what this version writes: it is of an older one."""
 
     code = "definition_outdated"
+
+
+class CredentialsRefused(Misconfigured):
+    """The server does not accept the credentials, or they cannot be used: they may be rotated just now."""
 
 
 class RightMissing(Misconfigured):
@@ -65,6 +70,13 @@ class BudgetRefused(Unavailable):
     def __init__(self, message: str, retry_after_seconds: float) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+
+
+class EvictionRefused(Misconfigured):
+    """The server refuses an eviction for a reason that does not pass by itself: two budgets, a missing right, a request
+    that is not valid."""
+
+    code = "eviction_refused"
 
 
 class WatchChange(StrEnum):
@@ -150,8 +162,12 @@ class ApiServer(ObjectReader, Protocol):
         SIGTERM, and SIGKILL after `grace_seconds`. With `dry_run` the server only answers. A pod that is being deleted
         is accepted again.
 
-        Raises NotFound, Conflict if the pod of this name has another uid, and BudgetRefused.
+        Raises NotFound, Conflict if the pod of this name has another uid, BudgetRefused, and EvictionRefused.
         """
+        ...
+
+    async def write_event(self, series: EventSeries, instance: str, *, is_new: bool) -> None:
+        """Create an event, or write how often it has happened. Raises NotFound for one that has expired."""
         ...
 
     async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:

@@ -11,6 +11,8 @@ _READS: Final[Mapping[str, str]] = {
     "nodes": "changes of nodes are not seen, so that new nodes get no offers",
     "pods": "changes of pods are not seen: new pods are not evicted, and ends of evictions are not published",
     "namespaces": "the webhook of profiles selects namespaces by their last known labels",
+    "resourcequotas": "profiles are not applied anew, unless all have limitedNamespaces: apply",
+    "limitranges": "profiles are not applied anew, unless all have limitedNamespaces: apply",
     "replicasets.apps": "pods of new ReplicaSets are not known by their Deployment",
     "jobs.batch": "pods of new Jobs are not known by their CronJob",
     "poddisruptionbudgets.policy": "changes of disruption budgets are not seen; the API server holds them all the same",
@@ -19,7 +21,8 @@ _READS: Final[Mapping[str, str]] = {
 _WRITES: Final[Mapping[str, str]] = {
     "nodes/status": "offers are not written to nodes: amounts stay as they are",
     "nodes": "the taint of cordoned nodes is neither written nor removed",
-    "pods/eviction": "evictions wait until their deadline",
+    "pods/eviction": "evictions end as refused",
+    "events.events.k8s.io": "no Kubernetes Events are written",
 }
 _POLICIES: Final = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
 _ADMISSION: Final = "admissionregistration.k8s.io"

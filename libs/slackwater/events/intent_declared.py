@@ -79,7 +79,7 @@ def _is_unprotected(protection: MemoryProtection) -> bool:
 
 class Eviction(BaseModel):
     """Evict one pod: SIGTERM, then SIGKILL after `grace_seconds`. Executed at most once per `id`, not after
-    `deadline`."""
+    `deadline`. Where a disruption budget refuses it, it `waits` until the deadline, or else ends as refused."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -89,6 +89,7 @@ class Eviction(BaseModel):
     deadline: Moment
     reason: Text
     decision_id: Name
+    waits: bool = Field(default=True, exclude_if=bool)
 
 
 class WorkloadStart(BaseModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
@@ -15,6 +15,11 @@ Pod = Mapping[str, Any]
 OWN_DOMAIN: Final = "slackwater.io"
 SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "slackwater", "slackwater-node")
 """Namespaces whose pods no profile changes: those of Kubernetes and its own."""
+CRITICAL_CLASS: Final = ("system-", "-critical")
+"""How the names of the PriorityClasses of critical pods begin and end."""
+SYSTEM_CRITICAL: Final = 2 * 10**9
+STATIC_ANNOTATIONS: Final = ("kubernetes.io/config.mirror", "kubernetes.io/config.source")
+HUGE_PAGES: Final = "hugepages-"
 CONTAINERS: Final = ("initContainers", "containers")
 AMOUNTS: Final = ("cpu", "memory")
 _SUFFIXES: Final = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3")} | {
@@ -30,15 +35,31 @@ def selects(
     namespace: str,
     namespace_labels: Mapping[str, str],
     excluded: Collection[str] = SYSTEM_NAMESPACES,
+    limited: Collection[str] = (),
 ) -> bool:
-    """Whether a profile changes a pod that is created in a namespace. Those of the `excluded` namespaces stay."""
+    """Whether a profile changes a pod that is created in a namespace. Those of the `excluded` namespaces stay, of the
+    `limited` ones if the profile skips them, and pods without which a node or the cluster does not work."""
     spec = profile.spec
     labels = (pod.get("metadata") or {}).get("labels") or {}
     return (
         namespace not in excluded
+        and not (namespace in limited and spec.limited_namespaces == "skip")
+        and not is_critical(pod)
         and _matches(spec.selector, labels)
         and _matches(spec.namespace_selector, namespace_labels)
         and is_drawn(workload_key(pod), spec.probability)
+    )
+
+
+def is_critical(pod: Pod) -> bool:
+    """Whether a pod is critical for the system by its priority, or a static pod, which the API server only mirrors."""
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    name, (first, last) = str(spec.get("priorityClassName") or ""), CRITICAL_CLASS
+    return (
+        (name.startswith(first) and name.endswith(last))
+        or int(spec.get("priority") or 0) >= SYSTEM_CRITICAL
+        or any(key in (metadata.get("annotations") or {}) for key in STATIC_ANNOTATIONS)
+        or any(owner.get("kind") == "Node" for owner in metadata.get("ownerReferences") or ())
     )
 
 
@@ -52,16 +73,17 @@ def mutate_all(
     namespace: str,
     namespace_labels: Mapping[str, str],
     excluded: Collection[str] = SYSTEM_NAMESPACES,
+    limited: Collection[str] = (),
 ) -> Pod:
     """The pod after all profiles that select it, in the order of their names; each sees what the former made."""
     for profile in sorted(profiles, key=lambda profile: profile.name):
-        if selects(profile, pod, namespace, namespace_labels, excluded):
-            pod = mutate(pod, profile)
+        if selects(profile, pod, namespace, namespace_labels, excluded, limited):
+            pod = mutate(pod, profile, is_limited=namespace in limited)
     return pod
 
 
-def mutate(pod: Pod, profile: ClusterColocationProfile) -> Pod:
-    """The pod after one profile that selects it."""
+def mutate(pod: Pod, profile: ClusterColocationProfile, *, is_limited: bool = False) -> Pod:
+    """The pod after one profile that selects it, in a limited namespace or another."""
     spec = profile.spec
     metadata = dict(pod.get("metadata") or {})
     for field, mapping, values in (
@@ -72,10 +94,10 @@ def mutate(pod: Pod, profile: ClusterColocationProfile) -> Pod:
         mapped = {new: before[old] for old, new in mapping.items() if old in before}
         if mapped or values:
             metadata[field] = {**before, **mapped, **values}
-    return {**pod, "metadata": metadata, "spec": _pod_spec(pod.get("spec") or {}, spec)}
+    return {**pod, "metadata": metadata, "spec": _pod_spec(pod.get("spec") or {}, spec, is_limited)}
 
 
-def _pod_spec(before: Mapping[str, Any], profile: ClusterColocationProfileSpec) -> dict[str, Any]:
+def _pod_spec(before: Mapping[str, Any], profile: ClusterColocationProfileSpec, is_limited: bool) -> dict[str, Any]:
     made = dict(before)
     if profile.scheduler_name is not None:
         made["schedulerName"] = profile.scheduler_name
@@ -84,7 +106,7 @@ def _pod_spec(before: Mapping[str, Any], profile: ClusterColocationProfileSpec) 
         made["priority"] = profile.priority_class.value
         made["preemptionPolicy"] = profile.priority_class.preemption_policy
     tier = profile.rewritten_tier
-    if tier is None or before.get("resources"):
+    if tier is None or before.get("resources") or (is_limited and profile.limited_namespaces != "apply"):
         return made  # resources of the whole pod have no counterpart in other names, so that none is rewritten
     for field in CONTAINERS:
         if before.get(field):
@@ -108,38 +130,54 @@ def sources(tier: Tier, amount: str, domain: str) -> tuple[str, ...]:
 
 
 def rewritten(resources: Mapping[str, Any], tier: Tier, domain: str) -> dict[str, Any]:
-    """Requests and limits of a container with the tier's resources: CPU in whole milli-cores, memory as written.
+    """Requests and limits of a container with the tier's resources: CPU in whole milli-cores, memory in whole bytes.
 
-    A missing request is the limit, as the API server defaults it. Of an extended resource (another domain than
-    kubernetes.io) the API server wants equal requests and limits: both are the request then.
+    A missing request is the limit, as the API server defaults it, and a missing limit of an extended resource (another
+    domain than kubernetes.io) the request. What `kept_because` names stays.
     """
     limits, requests = dict(resources.get("limits") or {}), dict(resources.get("requests") or {})
+    kept = kept_because(resources, tier, domain)
     for amount in AMOUNTS:
-        names = sources(tier, amount, domain)
-        limit = _first(names, limits)
-        request = _first(names, {**limits, **requests})
-        for name in names:
-            limits.pop(name, None)
-            requests.pop(name, None)
-        if request is None:
-            continue
         target = resource_name(tier, amount, domain)
-        requests[target] = request
-        if domain == OWN_DOMAIN:
-            limits[target] = request
-        elif limit is not None:
-            limits[target] = limit
+        for name in () if amount in kept else sources(tier, amount, domain):
+            if name in limits or name in requests:
+                limit, request = limits.pop(name, None), requests.pop(name, None)
+                requests[target] = _lent(name, limit if request is None else request)
+                if domain == OWN_DOMAIN:
+                    limits[target] = requests[target]
+                elif limit is not None:
+                    limits[target] = _lent(name, limit)
     made = {"requests": requests, "limits": limits}
     return {**resources, **{field: amounts for field, amounts in made.items() if amounts or field in resources}}
 
 
-def _first(names: Sequence[str], amounts: Mapping[str, Any]) -> Any:
-    """The amount of the first of these resources, as the tier's resource has it; None: there is none."""
-    found = [(name, amounts[name]) for name in names if name in amounts]
-    if not found:
-        return None
-    name, value = found[0]
-    return str(milli_cores(value)) if name == "cpu" else value
+def kept_because(resources: Mapping[str, Any], tier: Tier, domain: str) -> Mapping[str, str]:
+    """The amounts of a container, `cpu` or `memory`, that stay as they are, with the reason: else the API server would
+    refuse the pod, or a limit would be another."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    if any(name.startswith(HUGE_PAGES) for name in (*limits, *requests)):
+        return dict.fromkeys(AMOUNTS, "huge pages need CPU and memory of the node")
+    kept = {}
+    for amount in AMOUNTS:
+        target = resource_name(tier, amount, domain)
+        names = [name for name in (target, *sources(tier, amount, domain)) if name in limits or name in requests]
+        if len(names) > 1:
+            kept[amount] = f"it is asked for as {' and '.join(names)}"
+        elif domain == OWN_DOMAIN and names not in ([], [target]):
+            values = {number(amounts[names[0]]) for amounts in (requests, limits) if names[0] in amounts}
+            if len(values) > 1:
+                kept[amount] = f"{target} has no limit beside its request"
+            elif values == {0}:
+                kept[amount] = "it is 0"
+    return kept
+
+
+def _lent(name: str, quantity: Any) -> Any:
+    """An amount of this resource as the tier's resource has it."""
+    if name == "cpu":
+        return str(milli_cores(quantity))
+    whole = number(quantity).to_integral_value(ROUND_CEILING)
+    return quantity if whole == number(quantity) else str(int(whole))
 
 
 def milli_cores(quantity: Any) -> int:

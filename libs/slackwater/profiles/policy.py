@@ -10,7 +10,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from slackwater.model.tiers import Tier
-from slackwater.profiles.mutation import AMOUNTS, CONTAINERS, OWN_DOMAIN, SYSTEM_NAMESPACES, resource_name, sources
+from slackwater.profiles.mutation import (
+    AMOUNTS,
+    CONTAINERS,
+    CRITICAL_CLASS,
+    HUGE_PAGES,
+    OWN_DOMAIN,
+    STATIC_ANNOTATIONS,
+    SYSTEM_CRITICAL,
+    SYSTEM_NAMESPACES,
+    resource_name,
+    sources,
+)
 from slackwater.profiles.profile import ClusterColocationProfile, ClusterColocationProfileSpec
 from slackwater.profiles.share import drawn_cel
 from slackwater.resources.crd.structural import cel_text
@@ -25,6 +36,30 @@ POD_CREATION: Final[Mapping[str, Any]] = {
     "operations": ["CREATE"],
     "resources": ["pods"],
 }
+_SECTIONS: Final = "['requests', 'limits']"
+_MILLI: Final = "string((int(quantity({0}).asApproximateFloat() * 1000000000.0 + 0.5) + 999999) / 1000000)"
+_WHOLE: Final = (
+    "(quantity({0}).isInteger() ? {0} : [int(quantity({0}).asApproximateFloat())]"
+    ".map(f, string(quantity(string(f)).isLessThan(quantity({0})) ? f + 1 : f))[0])"
+)
+_LENT: Final = f"(move[1] == 'cpu' ? {_MILLI} : {_WHOLE})"
+"""slackwater.profiles.mutation._lent of the text that stands for {0}."""
+
+
+def not_critical() -> list[dict[str, str]]:
+    """The match conditions that leave out critical pods (slackwater.profiles.mutation.is_critical)."""
+    first, last = map(cel_text, CRITICAL_CLASS)
+    name, annotations, owners = "object.spec.priorityClassName", "object.metadata.annotations", "ownerReferences"
+    static = " || ".join(f"{cel_text(key)} in {annotations}" for key in STATIC_ANNOTATIONS)
+    conditions = {
+        "no-critical-class": f"!has({name}) || !({name}.startsWith({first}) && {name}.endsWith({last}))",
+        "no-critical-priority": f"!has(object.spec.priority) || object.spec.priority < {SYSTEM_CRITICAL}",
+        "no-static-pod": f"!has({annotations}) || !({static})",
+        "not-of-a-node": (
+            f"!has(object.metadata.{owners}) || !object.metadata.{owners}.exists(owner, owner.kind == 'Node')"
+        ),
+    }
+    return [{"name": name, "expression": expression} for name, expression in conditions.items()]
 
 
 def excluding(namespaces: Collection[str]) -> dict[str, Any]:
@@ -34,10 +69,12 @@ def excluding(namespaces: Collection[str]) -> dict[str, Any]:
 
 
 def mutation_objects(
-    profiles: Iterable[ClusterColocationProfile], excluded: Collection[str] = SYSTEM_NAMESPACES
+    profiles: Iterable[ClusterColocationProfile],
+    excluded: Collection[str] = SYSTEM_NAMESPACES,
+    limited: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """The policy of all profiles and its binding; none without profiles that change something. Pods of the `excluded`
-    namespaces stay."""
+    namespaces stay; `limited` as in slackwater.profiles.mutation."""
     mutations = [
         {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
         for profile in sorted(profiles, key=lambda profile: profile.name)
@@ -53,7 +90,9 @@ def mutation_objects(
             "spec": {
                 "failurePolicy": "Ignore",
                 "reinvocationPolicy": "Never",
+                "matchConditions": not_critical(),
                 "matchConstraints": {"namespaceSelector": excluding(excluded), "resourceRules": [POD_CREATION]},
+                "variables": [{"name": "limited", "expression": f"request.namespace in {_texts(sorted(limited))}"}],
                 "mutations": mutations,
             },
         },
@@ -76,6 +115,7 @@ def mutation_cel(profile: ClusterColocationProfile) -> str:
         *_selector(spec.selector, "object.metadata.labels", "has(object.metadata.labels)"),
         *_selector(spec.namespace_selector, "namespaceObject.metadata.labels", "has(namespaceObject.metadata.labels)"),
         drawn_cel(spec.probability),
+        *(["!variables.limited"] if spec.limited_namespaces == "skip" else []),
     ]
     return f"{' && '.join(f'({one})' for one in conditions)} ? ({patches}) : []"
 
@@ -115,7 +155,13 @@ def _patches(spec: ClusterColocationProfileSpec) -> Iterator[str]:
     if fields:
         yield f"[{', '.join(_add(cel_text(f'/spec/{name}'), value) for name, value in fields.items())}]"
     if spec.rewritten_tier is not None:
-        yield _resources(spec.rewritten_tier, spec.resource_domain)
+        rewritten = _resources(spec.rewritten_tier, spec.resource_domain)
+        yield f"(variables.limited ? [] : {rewritten})" if spec.limited_namespaces == "keep-resources" else rewritten
+
+
+def _texts(values: Collection[str]) -> str:
+    """A list of strings in CEL; of a type also where it is empty."""
+    return f"[{', '.join(map(cel_text, values))}]" if values else "['']"
 
 
 def _metadata(field: str, mapping: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:
@@ -141,36 +187,41 @@ def _add(path: str, value: str) -> str:
 def _resources(tier: Tier, domain: str) -> str:
     """Patches of the resources of every container. `[x].map(name, ...)[0]` is how CEL binds a name.
 
-    names    the tier's resource and what becomes it
-    amounts  values of the first source in requests and in limits: each a list of one, or empty
+    names   the tier's resource and what becomes it
+    move    a tier's resource and the only one of `names` that the container has: it becomes the tier's
+    values  what the container has of it, its request before its limit
     """
     names = [[resource_name(tier, amount, domain), *sources(tier, amount, domain)] for amount in AMOUNTS]
-    known = [name for listed in names for name in listed[1:]]
-    milli = "string((int(quantity(string(r[s][n])).asApproximateFloat() * 1000000000.0 + 0.5) + 999999) / 1000000)"
     base = "'/spec/' + c + '/' + string(i) + '/resources/'"
-    values = (
-        "[['requests', 'limits'].map(s, names.filter(n, n != names[0] && s in r && n in r[s])"
-        f".map(n, n == 'cpu' ? {milli} : string(r[s][n])))]"
+    huge = f"{_SECTIONS}.exists(s, s in r && r[s].exists(n, n.startsWith('{HUGE_PAGES}')))"
+    present = f"names.filter(n, {_SECTIONS}.exists(s, s in r && n in r[s]))"
+    only = f"[{present}].filter(p, size(p) == 1 && p[0] != names[0])"
+    moves = f"{names}.map(names, {only}.map(p, [names[0], p[0]])).flatten()"
+    values = f"{_SECTIONS}.filter(s, s in r && move[1] in r[s]).map(s, string(r[s][move[1]]))"
+    lent = (
+        "quantity(values[0]).isGreaterThan(quantity('0'))"
+        " && values.all(v, quantity(v).compareTo(quantity(values[0])) == 0)"
+        if domain == OWN_DOMAIN
+        else "true"
     )
-    request, limit = "(amounts[0] + amounts[1])[0]", "amounts[1][0]"
 
     def to(section: str, value: str) -> str:
-        return "[" + _add(f"{base} + '{section}/' + jsonpatch.escapeKey(names[0])", value) + "]"
+        return "[" + _add(f"{base} + '{section}/' + jsonpatch.escapeKey(move[0])", value) + "]"
 
-    sets = f"{to('requests', request)} + " + (
-        to("limits", request) if domain == OWN_DOMAIN else f"(size(amounts[1]) == 0 ? [] : {to('limits', limit)})"
+    limit = to("limits", _LENT.format("values[size(values) - 1]"))
+    is_limited = "'limits' in r && move[1] in r['limits']"
+    sets = f"{to('requests', _LENT.format('values[0]'))} + " + (
+        limit if domain == OWN_DOMAIN else f"({is_limited} ? {limit} : [])"
     )
-    empty = f"['requests', 'limits'].filter(s, !(s in r)).map(s, {_add(f'{base} + s', 'dyn({})')})"
-    amounts = (
-        f"{names}.map(names, {values}.map(amounts, size(amounts[0] + amounts[1]) == 0 ? [] : {sets})[0]).flatten()"
-    )
-    removed = f"JSONPatch{{op: 'remove', path: {base} + s + '/' + jsonpatch.escapeKey(n)}}"
     removes = (
-        f"['requests', 'limits'].filter(s, s in r).map(s, {known}.filter(n, n in r[s]).map(n, {removed})).flatten()"
+        f"{_SECTIONS}.filter(s, s in r && move[1] in r[s])"
+        f".map(s, JSONPatch{{op: 'remove', path: {base} + s + '/' + jsonpatch.escapeKey(move[1])}})"
     )
+    empty = f"{_SECTIONS}.filter(s, !(s in r)).map(s, {_add(f'{base} + s', 'dyn({})')})"
+    patches = f"{moves}.map(move, [{values}].map(values, ({lent}) ? {sets} + {removes} : [])[0]).flatten()"
+    container = f"{huge} ? [] : [{patches}].map(p, size(p) == 0 ? [] : {empty} + p)[0]"
     return (
         f"(has(object.spec.resources) ? [] : {list(CONTAINERS)}.filter(c, c in object.spec).map(c,"
         " lists.range(size(object.spec[c])).filter(i, has(object.spec[c][i].resources)).map(i,"
-        f" [object.spec[c][i].resources].map(r, ['requests', 'limits'].exists(s, s in r"
-        f" && {known}.exists(n, n in r[s])) ? {empty} + {amounts} + {removes} : [])[0]).flatten()).flatten())"
+        f" [object.spec[c][i].resources].map(r, {container})[0]).flatten()).flatten())"
     )

@@ -101,6 +101,11 @@ class ClusterColocationProfileSpec(Part):
         description="of the resources that CPU and memory of tier batch or mid are rewritten to; none: they stay",
     )
     scheduler_name: DnsName | None = None
+    limited_namespaces: Literal["skip", "keep-resources", "apply"] = Field(
+        "skip",
+        description="pods of namespaces with a ResourceQuota or LimitRange of CPU or memory, which may refuse them with"
+        " other resources: skip: they stay; keep-resources: only their resources stay; apply: they change like others",
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

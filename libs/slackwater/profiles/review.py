@@ -33,6 +33,7 @@ def patch_of(
     profiles: Iterable[ClusterColocationProfile],
     namespace_labels: Mapping[str, str],
     excluded: Collection[str] = SYSTEM_NAMESPACES,
+    limited: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """The JSON patch of a created pod; empty for everything else. Raises InvalidInput for a pod that cannot be read."""
     resource = request.get("resource")
@@ -43,7 +44,7 @@ def patch_of(
     if not isinstance(pod, Mapping) or not isinstance(namespace, str):
         raise InvalidInput("request.object is no pod", field="request.object")
     try:
-        changed = mutate_all(pod, profiles, namespace, namespace_labels, excluded)
+        changed = mutate_all(pod, profiles, namespace, namespace_labels, excluded, limited)
     except (TypeError, ValueError, AttributeError, InvalidOperation) as error:
         raise InvalidInput(f"request.object cannot be read: {error}", field="request.object") from error
     return list(difference(pod, changed))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from slackwater.profiles.mutation import SYSTEM_NAMESPACES
-from slackwater.profiles.policy import LABELS, POD_CREATION, excluding
+from slackwater.profiles.policy import LABELS, POD_CREATION, excluding, not_critical
 
 API: Final = "admissionregistration.k8s.io/v1"
 NAME: Final = "profiles.slackwater.io"
@@ -59,6 +59,7 @@ def webhook_configuration(
                 "admissionReviewVersions": ["v1"],
                 "clientConfig": address.client(authorities),
                 "failurePolicy": "Ignore",
+                "matchConditions": not_critical(),
                 "matchPolicy": "Equivalent",
                 "namespaceSelector": excluding(excluded),
                 "reinvocationPolicy": "Never",

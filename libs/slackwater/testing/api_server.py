@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from slackwater.apiserver.answers import answered
+from slackwater.apiserver.cluster_events import EventSeries
 from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
 from slackwater.apiserver.port import (
     BudgetRefused,
+    EvictionRefused,
     FieldsOwned,
     KindNotServed,
     Page,
@@ -74,6 +76,8 @@ class MemoryApiServer:
     """Writes of taints that were carried out."""
     evicted: list[str] = field(default_factory=list)
     """The uid of the pod of every eviction that was accepted and no dry run."""
+    events: dict[str, EventSeries] = field(default_factory=dict)
+    """The Events that were written, by name."""
     watches: int = 0
     lists: int = 0
     """Lists of more than the version."""
@@ -195,7 +199,10 @@ class MemoryApiServer:
         if metadata["uid"] != uid:
             raise Conflict(f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']})")
         is_free = "deletionTimestamp" in metadata or document["status"].get("phase") in _WITHOUT_BUDGET
-        budget = None if is_free else self._budget_of(document)
+        budgets = [] if is_free else self._budgets_of(document)
+        if len(budgets) > 1:
+            raise EvictionRefused("This pod has more than one PodDisruptionBudget.")
+        budget = budgets[0] if budgets else None
         if budget is not None and not budget["status"].get("disruptionsAllowed"):
             raise BudgetRefused("Cannot evict pod as it would violate the pod's disruption budget.", RETRY_SECONDS)
         if dry_run:
@@ -211,6 +218,12 @@ class MemoryApiServer:
             self._write("pods", pod, leaving)
         else:
             self.delete(PODS, pod)
+
+    async def write_event(self, series: EventSeries, instance: str, *, is_new: bool) -> None:
+        self._refuse_if_down()
+        if not is_new and series.name not in self.events:
+            raise NotFound(f"events {series.name} not found")
+        self.events[series.name] = series
 
     async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
         """Fields that are no longer applied stay, because tests compare only what is applied."""
@@ -269,14 +282,14 @@ class MemoryApiServer:
             raise Conflict(f"{kind.plural} {key} has another uid")
         self.delete(kind, key)
 
-    def _budget_of(self, pod: Document) -> Document | None:
-        """The budget that selects a pod by labels, which is all that tests need."""
-        metadata = pod["metadata"]
+    def _budgets_of(self, pod: Document) -> list[Document]:
+        """The budgets that select a pod by labels, which is all that tests need."""
+        metadata, found = pod["metadata"], list[Document]()
         for budget in self._objects.get("poddisruptionbudgets", {}).values():
             labels, namespace = budget["spec"]["selector"]["matchLabels"], budget["metadata"]["namespace"]
             if namespace == metadata["namespace"] and labels.items() <= metadata.get("labels", {}).items():
-                return budget
-        return None
+                found.append(budget)
+        return found
 
     # ------------------------------------------------------------------ what tests do
 

@@ -89,6 +89,8 @@ class ClusterSnapshot:
     needed_secrets: tuple[str, ...] = ()
     secrets: frozenset[str] | None = None
     """Names of the secrets of the namespace; None: it does not exist, or they may not be listed."""
+    profiles: tuple[Finding, ...] = ()
+    """What profiles do with the pods of the cluster (slackwater.cli.cluster_profiles)."""
     unread: Mapping[str, str] = field(default_factory=dict)
     """Why a list could not be read, by check."""
 
@@ -161,6 +163,10 @@ def _rights(seen: ClusterSnapshot) -> Sequence[Finding]:
     elif seen.missing_service_rights is not None:
         findings.append(Finding("rights", Level.OK, "the service kubernetes has its rights"))
     return findings
+
+
+def _profiles(seen: ClusterSnapshot) -> Sequence[Finding]:
+    return seen.profiles
 
 
 def _storage(seen: ClusterSnapshot) -> Sequence[Finding]:
@@ -254,5 +260,5 @@ def _secrets(seen: ClusterSnapshot) -> Sequence[Finding]:
 
 
 _LOOKS: Sequence[Callable[[ClusterSnapshot], Sequence[Finding]]] = (
-    *(_cluster, _nodes, _rights, _admission, _storage, _kinds, _others, _lent, _namespaces, _secrets),
+    *(_cluster, _nodes, _rights, _admission, _profiles, _storage, _kinds, _others, _lent, _namespaces, _secrets),
 )

@@ -44,6 +44,8 @@ SERVICE_RIGHTS: Sequence[ClusterRight] = (
     ClusterRight("", "nodes", _READ, "what is offered goes to nodes, by name and label"),
     ClusterRight("", "pods", _READ, "workloads, what they request and borrow; uids of evictions"),
     ClusterRight("", "namespaces", _READ, "profiles select namespaces by label"),
+    ClusterRight("", "resourcequotas", _READ, "profiles leave namespaces with a quota of CPU or memory alone"),
+    ClusterRight("", "limitranges", _READ, "profiles leave namespaces with limits of CPU or memory alone"),
     ClusterRight("apps", "replicasets", _READ, "stands between pods and their Deployment"),
     ClusterRight("batch", "jobs", _READ, "stands between pods and their CronJob"),
     ClusterRight("policy", "poddisruptionbudgets", _READ, "which pods may be disrupted"),
@@ -51,6 +53,7 @@ SERVICE_RIGHTS: Sequence[ClusterRight] = (
     ClusterRight("", "nodes/status", ("patch",), "offers, as extended resources in capacity and allocatable"),
     ClusterRight("", "nodes", ("patch",), "the taint of cordoned nodes; Kubernetes has no narrower right for taints"),
     ClusterRight("", "pods/eviction", ("create",), "evictions, which respect disruption budgets"),
+    ClusterRight("events.k8s.io", "events", _APPLIES, "Events about evictions, cordons, profiles and refusals"),
     *(ClusterRight("slackwater.io", name, _READ, "documents that are custom resources") for name in _DOCUMENTS),
     *(
         ClusterRight("slackwater.io", f"{name}/status", ("patch",), "the condition Followed of a document")

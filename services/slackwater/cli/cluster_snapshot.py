@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.cli.cluster_findings import (
@@ -16,13 +16,17 @@ from slackwater.cli.cluster_findings import (
     LentResource,
     OtherProgram,
 )
+from slackwater.cli.cluster_profiles import limits_in, profile_findings
 from slackwater.cli.cluster_rights import INSTALL_RIGHTS, SERVICE_RIGHTS, ClusterRight
+from slackwater.cli.findings import Finding
 from slackwater.model.errors import Misconfigured, NotFound, SlackwaterError
 from slackwater.runtime.service_list import service_names
 
 if TYPE_CHECKING:
     from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
 
+ReadItems = Callable[[str, str], Awaitable[Sequence[Mapping[str, Any]] | None]]
+"""Reads a list for a check; None: it may not be read."""
 PAGE: Final = 500
 AT_ONCE: Final = 8
 REVIEWS: Final = "apis/authorization.k8s.io/v1"
@@ -69,6 +73,7 @@ async def cluster_snapshot(server: HttpApiServer, namespace: str) -> ClusterSnap
         items("writers", "apis/apps/v1/daemonsets"),
         items("writers", "apis/apps/v1/deployments"),
     )
+    profiles = await _profiles(items, namespaces or ())
     served, user, install = await asyncio.gather(
         _served_policies(server), _user(server), _missing(server, INSTALL_RIGHTS, namespace, limit, "")
     )
@@ -105,8 +110,20 @@ async def cluster_snapshot(server: HttpApiServer, namespace: str) -> ClusterSnap
         namespaces=enforced,
         needed_secrets=("postgres", "nats", "migrate", *service_names()),
         secrets=None if names is None else frozenset(str(one["metadata"]["name"]) for one in names),
+        profiles=profiles,
         unread=unread,
     )
+
+
+async def _profiles(items: ReadItems, namespaces: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
+    """Nothing where there is no profile, so that pods are not read for it."""
+    documents = await items("profiles", "apis/slackwater.io/v1alpha1/clustercolocationprofiles")
+    if not documents:
+        return ()
+    pods, quotas, ranges = await asyncio.gather(
+        *(items("profiles", f"api/v1/{plural}") for plural in ("pods", "resourcequotas", "limitranges"))
+    )
+    return tuple(profile_findings(documents, pods or (), namespaces, limits_in(quotas or (), ranges or ())))
 
 
 async def _items(server: HttpApiServer, path: str, accept: str) -> Any:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from slackwater.profiles.profile import ClusterColocationProfile
 
 
+LIMITING = ("ResourceQuota", "LimitRange")
+
+
 class ProfileAction(StrEnum):
     """What is done with profiles."""
 
@@ -24,7 +27,10 @@ class ProfileAction(StrEnum):
 def command(
     action: Annotated[ProfileAction, typer.Argument(help="preview: show what pods would become; nothing is changed.")],
     files: Annotated[
-        list[Path], typer.Option("-f", "--filename", help="YAML with pods, or with workloads that have a pod template")
+        list[Path],
+        typer.Option(
+            "-f", "--filename", help="YAML with pods, workloads with a pod template, ResourceQuotas, LimitRanges"
+        ),
     ],
     profiles: Annotated[
         list[Path] | None,
@@ -45,19 +51,29 @@ def command(
 
     Example: `slackwater profile preview -f pod.yaml --profile profile.yaml`
     """
-    from slackwater.profiles.mutation import mutate_all, selects
+    from slackwater.cli.cluster_profiles import limits_in
+    from slackwater.profiles.limits import effect_of_limits
+    from slackwater.profiles.mutation import SYSTEM_NAMESPACES, mutate_all, selects
 
     with errors_to_stderr():
         known = _of_files(profiles) if profiles else _of_server(server)
         labels = dict(_label(text) for text in namespace_labels or ())
         _name_shares(known)
         answers = list[Mapping[str, Any]]()
+        limited = limits_in(*(_of_kind(files, kind) for kind in LIMITING))
         for title, pod in _pods(files):
             home = str((pod.get("metadata") or {}).get("namespace") or namespace)
-            after = mutate_all(pod, known, home, labels)
+            after = mutate_all(pod, known, home, labels, limited=limited)
             answers.append(after)
-            chosen = [profile.name for profile in known if selects(profile, pod, home, labels)]
-            message(f"{title}: {', '.join(chosen) or 'no profile selects it'}")
+            chosen = [
+                profile.name for profile in known if selects(profile, pod, home, labels, SYSTEM_NAMESPACES, limited)
+            ]
+            message(f"{title}: {', '.join(chosen) or _why_none(pod)}")
+            here = {name: what for name, what in limited.items() if name == home}
+            for profile in (one for one in known if here and selects(one, pod, home, labels)):
+                message(f"{title}: {profile.name}: {effect_of_limits(profile, here, {home: labels})}")
+            for line in _kept(pod, [profile for profile in known if profile.name in chosen]):
+                message(f"{title}: {line}")
             if output in (Format.TABLE, Format.WIDE):
                 _print_difference(title, pod, after)
         if output not in (Format.TABLE, Format.WIDE):
@@ -106,6 +122,8 @@ def _pods(files: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for file in files:
         for origin, body in yaml_documents(file):
             document = body if isinstance(body, dict) else {}
+            if document.get("kind") in LIMITING:
+                continue
             kind, metadata = str(document.get("kind") or ""), document.get("metadata") or {}
             pod = document if kind == "Pod" else _template(document)
             if pod is None:
@@ -117,12 +135,49 @@ def _pods(files: Sequence[Path]) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{kind.lower()}/{metadata.get('name', '')}", pod
 
 
+def _of_kind(files: Sequence[Path], kind: str) -> list[Mapping[str, Any]]:
+    """The objects of a kind. Raises InvalidInput for one without a namespace."""
+    from slackwater.model.errors import InvalidInput
+    from slackwater.runtime.yaml_files import yaml_documents
+
+    found = list[Mapping[str, Any]]()
+    for file in files:
+        for origin, body in yaml_documents(file):
+            if isinstance(body, dict) and body.get("kind") == kind:
+                if not (body.get("metadata") or {}).get("namespace"):
+                    raise InvalidInput(f"{origin}: metadata.namespace is required", field="metadata.namespace")
+                found.append(body)
+    return found
+
+
 def _template(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """`spec.template`, of a CronJob that of its Jobs."""
     spec = document.get("spec") or {}
     spec = (spec.get("jobTemplate") or {}).get("spec") or spec
     template = spec.get("template")
     return dict(template) if isinstance(template, dict) and template.get("spec") else None
+
+
+def _why_none(pod: Mapping[str, Any]) -> str:
+    from slackwater.profiles.mutation import is_critical
+
+    return "no profile changes a pod that is critical for the system" if is_critical(pod) else "no profile selects it"
+
+
+def _kept(pod: Mapping[str, Any], chosen: Sequence[ClusterColocationProfile]) -> Iterator[str]:
+    """What the chosen profiles leave as it is although they rewrite resources, and why."""
+    from slackwater.profiles.mutation import CONTAINERS, kept_because, mutate
+
+    for profile in sorted(chosen, key=lambda profile: profile.name):
+        tier, spec = profile.spec.rewritten_tier, pod.get("spec") or {}
+        if tier is not None and spec.get("resources"):
+            yield f"{profile.name} keeps all resources: those of the whole pod have no counterpart"
+        elif tier is not None:
+            for container in (one for field in CONTAINERS for one in spec.get(field) or ()):
+                kept = kept_because(container.get("resources") or {}, tier, profile.spec.resource_domain)
+                for amount, why in kept.items():
+                    yield f"{profile.name} keeps {amount} of container {container.get('name')}: {why}"
+        pod = mutate(pod, profile)
 
 
 def _name_shares(profiles: Sequence[ClusterColocationProfile]) -> None:

@@ -54,7 +54,7 @@ def command(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="node/NAME|pod/NAME|decision/ID|quota/NAME|claim/ID|migration/NAME",
+            metavar="node/NAME|pod/[NAMESPACE/]NAME|decision/ID|quota/NAME|claim/ID|migration/NAME",
             help="what to explain; a pod by name or uid",
             autocompletion=complete_subject,
         ),
@@ -92,6 +92,8 @@ def command(
             raise InvalidInput(f"{subject!r}: a subject selects a number of a node: use it with node/NAME")
         if noun == "decision" and at is not None:
             raise InvalidInput("--at: not allowed with decision/NAME, which is shown with its effects; remove --at")
+        if noun == "pod":
+            name, namespace = _place(name, namespace)
         with reading(server) as reader:
             answer = _read(reader, noun, name, {"subject": subject, "at": at, "node": node, "namespace": namespace})
         if output in (Format.JSON, Format.YAML):
@@ -134,6 +136,18 @@ def _asked(target: str) -> tuple[str, str]:
         allowed = "node/NAME, pod/NAME, decision/ID, quota/NAME, claim/ID or migration/NAME"
         raise InvalidInput(f"{target!r} cannot be explained; allowed: {allowed}")
     return _NOUNS[noun], name
+
+
+def _place(name: str, namespace: str | None) -> tuple[str, str | None]:
+    """Name and namespace of a pod, which may be NAMESPACE/NAME. Raises InvalidInput for two namespaces."""
+    of_pod, slash, plain = name.partition("/")
+    if not slash:
+        return name, namespace
+    if not of_pod or not plain or "/" in plain:
+        raise InvalidInput(f"pod/{name}: not a pod; allowed: pod/NAME or pod/NAMESPACE/NAME")
+    if namespace not in (None, of_pod):
+        raise InvalidInput(f"pod/{name} is not in --namespace {namespace}: name one namespace")
+    return plain, of_pod
 
 
 def claim_decision(reader: Reader, claim: str, at: str | None) -> Any:

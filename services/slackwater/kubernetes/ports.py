@@ -83,6 +83,14 @@ class EvictionMeter(Protocol):
         ...
 
 
+class EventMeter(Protocol):
+    """What operators watch of Kubernetes Events."""
+
+    def event(self, result: str, count: int = 1) -> None:
+        """Events were `written`, `counted` (a series), `refused` or `dropped`."""
+        ...
+
+
 class CordonMeter(Protocol):
     """What operators watch of cordons."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from slackwater.apiserver.cluster_events import ClusterEvent
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.kind_follower import KindFollower, ServerVersions
 from slackwater.apiserver.port import ApiServer
@@ -25,6 +27,7 @@ from slackwater.kubernetes.adapters.metrics import (
     AdmissionMetrics,
     CordonMetrics,
     DocumentMetrics,
+    EventMetrics,
     EvictionMetrics,
     KubernetesMetrics,
 )
@@ -49,7 +52,8 @@ from slackwater.kubernetes.usecases.intents_read import IntentsRead
 from slackwater.kubernetes.usecases.keep_certificate import KeepCertificate
 from slackwater.kubernetes.usecases.offers_read import OffersRead
 from slackwater.kubernetes.usecases.publish_budgets import PublishBudgets
-from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS, ResourcesRead
+from slackwater.kubernetes.usecases.report_events import EVENT_SECONDS, ReportEvents
+from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, LIMITING_KINDS, POLICY_KINDS, ResourcesRead
 from slackwater.kubernetes.usecases.review_pods import ReviewPods
 from slackwater.kubernetes.usecases.withdraw_profiles import WithdrawProfiles
 from slackwater.kubernetes.usecases.write_cordons import WriteCordons
@@ -98,6 +102,7 @@ class EnsuranceParts:
         inventory: Inventory,
         evicting: asyncio.Event,
         cordoning: asyncio.Event,
+        report: Callable[[ClusterEvent], None],
     ) -> None:
         clock, owned, meters = replica.clock, replica.partitions.working, process_meters()
         store = KeyedEvictionStore(replica.database, replica.quarantine)
@@ -112,8 +117,11 @@ class EnsuranceParts:
             settings.evictions,
             owned,
             evicting,
+            report,
         )
-        self.cordons = WriteCordons(server, inventory, clock, CordonMetrics(meters), settings.cordons, owned, cordoning)
+        self.cordons = WriteCordons(
+            server, inventory, clock, CordonMetrics(meters), settings.cordons, owned, cordoning, report
+        )
 
 
 class AdmissionParts:
@@ -134,6 +142,7 @@ class AdmissionParts:
         self.choice = ChooseAdmission(server, settings.profiles, clock, changed.set)
         self.profiles = profiles = ApplyProfiles(
             server,
+            inventory,
             resources,
             clock,
             owned,
@@ -144,7 +153,7 @@ class AdmissionParts:
             excluded,
             lambda: self.certificate.bundle,
         )
-        self.review = ReviewPods(inventory, profiles.profiles, clock, meter, excluded)
+        self.review = ReviewPods(inventory, profiles.profiles, clock, meter, excluded, resources.limited_namespaces)
         self.webhook = Webhook(settings, self.review, clock)
         self.certificate = KeepCertificate(
             server,
@@ -203,7 +212,7 @@ class ResourceParts:
         clock, owned = replica.clock, replica.partitions.working
         self._following, self._applying = asyncio.Event(), asyncio.Event()
         self.resources = ResourcesRead(self.notify)
-        applies = settings.profiles is not ProfileMode.OFF
+        self._applies = applies = settings.profiles is not ProfileMode.OFF
         self.admission = admission = AdmissionParts(
             settings, replica, server, inventory, self.resources, self._applying, self._following.set
         )
@@ -230,8 +239,15 @@ class ResourceParts:
                 owned,
                 self._following,
                 admission.profiles.hinders,
+                admission.profiles.note if applies else lambda _: "",
             )
             self.refusals, self.unwritten = following.refusals, following.unwritten
+
+    def report_to(self, events: ReportEvents) -> None:
+        """Let refused documents and profiles be reported."""
+        events.documents = lambda: self.refusals
+        if self._applies:
+            events.profiles, events.note = self.admission.profiles.hinders, self.admission.profiles.note
 
     def notify(self) -> None:
         """Resources or partitions have changed."""
@@ -278,9 +294,21 @@ class KubernetesService(ReplicatedService):
             changed,
             settings.refused_seconds,
         )
-        ensured = EnsuranceParts(settings, replica, server, inventory, evicting, cordoning)
-        self.evictions, self.cordons = evictions, cordons = ensured.evictions, ensured.cordons
         self.parts = parts = ResourceParts(settings, replica, server, inventory, meter, documents, versions)
+        self.events = events = ReportEvents(
+            server,
+            inventory,
+            parts.resources,
+            clock,
+            EventMetrics(process_meters()),
+            owned,
+            socket.gethostname(),
+            enabled=settings.events,
+        )
+        ensured = EnsuranceParts(settings, replica, server, inventory, evicting, cordoning, events.report)
+        self.evictions, self.cordons = evictions, cordons = ensured.evictions, ensured.cordons
+        events.sources = {"offer": lambda: status.refusals, "cordon": lambda: cordons.refusals}
+        parts.report_to(events)
 
         def partitions_changed() -> None:
             nodes_changed()
@@ -298,6 +326,7 @@ class KubernetesService(ReplicatedService):
                 "status": status,
                 "cordons": cordons,
                 "evictions": evictions,
+                "events": Repeat(work=events, clock=clock, seconds=EVENT_SECONDS, missed="events are not written"),
                 **budget_loops(replica, inventory),
                 "counts": counts(meter, inventory, server, clock),
             },
@@ -375,4 +404,4 @@ def watched_kinds(*, documents: bool, profiles: bool) -> Sequence[WatchedKind[An
         for kind, watched in DOCUMENT_KINDS.values()
         if documents or (profiles and kind is CLUSTER_COLOCATION_PROFILE)
     ]
-    return (*every, *(POLICY_KINDS if profiles else ()))
+    return (*every, *((*POLICY_KINDS, *LIMITING_KINDS) if profiles else ()))

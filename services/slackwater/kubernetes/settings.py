@@ -44,6 +44,7 @@ class KubernetesSettings(BaseSettings):
     cordons: CordonEffect = Field(
         CordonEffect.NO_SCHEDULE, description="effect of the taint of cordoned nodes; off removes what was written"
     )
+    events: bool = Field(True, description="write Kubernetes Events about evictions, cordons, profiles and refusals")
     profiles: ProfileMode = Field(
         ProfileMode.AUTO,
         description="by what profiles of the cluster change pods: policy (MutatingAdmissionPolicy v1), webhook, auto"

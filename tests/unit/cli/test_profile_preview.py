@@ -75,6 +75,24 @@ def test_whole_pods_are_printed_also_of_templates(folder: Path) -> None:
     assert nightly["metadata"]["namespace"] == "jobs"
 
 
+def test_it_says_what_stays_and_why(folder: Path) -> None:
+    (folder / "pod.yaml").write_text(POD.replace("memory: 2Gi}", "memory: 2Gi}, limits: {memory: 4Gi}"))
+    shown = preview(folder, "pod")
+    assert "gold keeps memory of container c: slackwater.io/batch-memory has no limit beside its request" in shown
+    assert "+        slackwater.io/batch-cpu: '1500'" in shown
+    (folder / "pod.yaml").write_text(f"{POD}  priorityClassName: system-node-critical\n")
+    assert "no profile changes a pod that is critical for the system" in preview(folder, "pod")
+
+
+def test_a_quota_in_a_file_limits_its_namespace(folder: Path) -> None:
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"cpu": 4}}}
+    (folder / "quota.yaml").write_text(yaml.safe_dump(quota))
+    shown = preview(folder, "pod", "-f", str(folder / "quota.yaml"))
+    assert "gold: pods are left as they are in limited namespaces: default (ResourceQuota q)" in shown
+    assert "batch-cpu" not in shown
+    assert "batch-cpu" in preview(folder, "pod", "-f", str(folder / "quota.yaml"), "-n", "other")
+
+
 def test_pods_of_system_namespaces_stay(folder: Path) -> None:
     shown = preview(folder, "pod", "-n", "kube-system")
     assert "no profile selects it" in shown

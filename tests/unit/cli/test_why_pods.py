@@ -47,6 +47,15 @@ def test_a_name_of_several_pods_is_refused_with_all_of_them(run: Run) -> None:
     well(run("why", "po/checkout-0", "--node", "edge-7", "-n", "shop"))
 
 
+def test_a_pod_may_be_named_with_its_namespace(run: Run) -> None:
+    text = well(run("why", "pod/media/encode-video-1", "--node", "edge-7"))
+    assert text.startswith("pod media/encode-video-1 on node edge-7")
+    assert "did you mean" in run("why", "pod/shop/encode-video-1").stderr
+    assert "name one namespace" in run("why", "pod/media/encode-video-1", "-n", "shop").stderr
+    for wrong in ("pod/a/b/c", "pod//b", "pod/a/"):
+        assert "pod/NAME or pod/NAMESPACE/NAME" in run("why", wrong).stderr
+
+
 def test_an_unknown_pod_and_a_wrong_word_are_refused(run: Run) -> None:
     assert "did you mean 'encode-video-0'" in run("why", "pod/encode-vide-0").stderr
     assert "node/NAME, pod/NAME, decision/ID, quota/NAME, claim/ID or migration/NAME" in run("why", "pod/").stderr

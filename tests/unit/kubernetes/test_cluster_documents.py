@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.kubernetes.test_kubernetes_service import PATIENCE_SECONDS, Cluster
 
-from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, document_kind, has_all
+from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, QUOTAS, document_kind, has_all
+from slackwater.apiserver.records import NAMESPACES, PRIORITY_CLASSES
 from slackwater.kubernetes.adapters.http_documents import HttpDocuments
 from slackwater.kubernetes.domain.document_plan import (
     DocumentFacts,
@@ -375,6 +376,76 @@ async def test_profiles_are_one_policy_that_comes_changes_and_goes_with_them(clu
         for kind in (MUTATIONS, MUTATION_BINDINGS):
             with pytest.raises(KeyError):
                 cluster.server.document(kind, POLICY)
+
+
+async def test_limited_namespaces_are_in_the_policy_and_in_the_condition(cluster: DocumentCluster) -> None:
+    quota = {"metadata": {"namespace": "team", "name": "compute"}, "spec": {"hard": {"requests.cpu": "4"}}}
+    async with cluster.running():
+        cluster.server.put(NAMESPACES, {"metadata": {"name": "team"}})
+        await cluster.apply(PROFILES, "spark", selector={}, tier="batch")
+        assert cluster.condition(PROFILES, "spark")["reason"] == "Followed"
+        cluster.server.put(QUOTAS, quota)
+        await cluster.seconds(2)
+        (limited,) = cluster.server.document(MUTATIONS, POLICY)["spec"]["variables"]
+        assert "'team'" in limited["expression"]
+        condition = cluster.condition(PROFILES, "spark")
+        assert (condition["status"], condition["reason"]) == ("True", "InForceInPart")
+        assert condition["message"] == "pods are left as they are in limited namespaces: team (ResourceQuota compute)"
+        cluster.server.delete(QUOTAS, "team/compute")
+        await cluster.seconds(2)
+        (limited,) = cluster.server.document(MUTATIONS, POLICY)["spec"]["variables"]
+        assert "team" not in limited["expression"]
+        assert cluster.condition(PROFILES, "spark")["reason"] == "Followed"
+
+
+async def test_a_priority_class_that_is_missing_leaves_priorities_until_it_is_there(cluster: DocumentCluster) -> None:
+    stated = PROFILE.example["priorityClass"]
+
+    def patch() -> str:
+        return str(cluster.server.document(MUTATIONS, POLICY)["spec"]["mutations"][0]["jsonPatch"]["expression"])
+
+    async with cluster.running():
+        await cluster.apply(PROFILES, "spark", **PROFILE.example)
+        condition = cluster.condition(PROFILES, "spark")
+        assert (condition["status"], condition["reason"]) == ("True", "InForceInPart")
+        assert condition["message"] == f"priorities stay: PriorityClass {stated['name']} is missing"
+        assert "priorityClassName" not in patch()
+        cluster.server.put(PRIORITY_CLASSES, {"metadata": {"name": stated["name"]}, **stated})
+        await cluster.seconds(31)
+        assert "priorityClassName" in patch()
+        await cluster.seconds(61)
+        assert cluster.condition(PROFILES, "spark")["reason"] == "Followed"
+
+
+async def test_profiles_and_refused_documents_are_reported_as_events(cluster: DocumentCluster) -> None:
+    def seen() -> list[tuple[str, str, str]]:
+        made = [series.event for series in cluster.server.events.values()]
+        return [(one.subject.kind, one.subject.name, one.reason) for one in made]
+
+    async with cluster.running():
+        stated = PROFILE.example["priorityClass"]
+        cluster.server.put(PRIORITY_CLASSES, {"metadata": {"name": stated["name"]}, **stated})
+        await cluster.apply(PROFILES, "spark", **PROFILE.example)
+        await cluster.seconds(2)
+        assert seen() == [("ClusterColocationProfile", "spark", "InForce")]
+        await cluster.apply(AUTONOMIES, "gold", mode="no such mode")
+        await cluster.seconds(3)
+        assert seen()[1:] == [("Autonomy", "gold", "Refused")]
+    async with cluster.running():
+        await cluster.seconds(5)
+        assert ("ClusterColocationProfile", "spark", "InForce") not in seen()[2:], "a restart is no news"
+
+
+async def test_without_the_right_to_list_quotas_no_policy_is_applied_and_the_condition_says_so(
+    cluster: DocumentCluster,
+) -> None:
+    cluster.server.forbidden |= {QUOTAS.plural}
+    async with cluster.running():
+        await cluster.seconds(40)
+        await cluster.apply(PROFILES, "spark", **PROFILE.example)
+        assert "ResourceQuotas and LimitRanges cannot be listed" in cluster.condition(PROFILES, "spark")["message"]
+        with pytest.raises(KeyError):
+            cluster.server.document(MUTATIONS, POLICY)
 
 
 async def test_a_cluster_without_admission_policies_says_so_in_the_condition(cluster: DocumentCluster) -> None:

@@ -85,6 +85,21 @@ def test_a_budget_is_waited_for_as_long_as_it_says_and_until_the_deadline() -> N
     assert (expired.outcome, expired.detail, calls) == (EvictionOutcome.EXPIRED, "after 1 calls: a budget", ())
 
 
+def test_a_budget_ends_an_eviction_that_does_not_wait() -> None:
+    called, _ = step(node(eviction(waits=False), pods=(pod(),)))
+    ended = after_answer(called, CallAnswer(ServerAnswer.BUDGET, "a budget", 10.0), EvictionMode.CARRY_OUT, EPOCH)
+    assert (ended.outcome, ended.detail) == (EvictionOutcome.REFUSED, "a budget")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_what_the_server_refuses_for_good_ends_at_once_with_its_reason(waits: bool) -> None:
+    called, _ = step(node(eviction(waits=waits), pods=(pod(),)))
+    ended = after_answer(called, CallAnswer(ServerAnswer.REFUSED, "two budgets"), EvictionMode.CARRY_OUT, EPOCH)
+    assert (ended.outcome, ended.detail) == (EvictionOutcome.REFUSED, "the API server refuses it: two budgets")
+    _, calls = step(node(eviction(waits=waits), tracked=(ended,), pods=(pod(),)), 60)
+    assert calls == ()
+
+
 def test_a_call_whose_answer_was_lost_is_judged_by_its_pod() -> None:
     called, _ = step(node(eviction(), pods=(pod(),)))
     lost = after_answer(called, CallAnswer(ServerAnswer.FAILED, "away"), EvictionMode.CARRY_OUT, EPOCH)

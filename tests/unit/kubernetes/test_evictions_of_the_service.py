@@ -39,17 +39,17 @@ class EvictingCluster(Cluster):
         uid: str = self.server.document(PODS, f"jobs/{name}")["metadata"]["uid"]
         return uid
 
-    def budget(self, app: str, allowed: int) -> None:
+    def budget(self, app: str, allowed: int, name: str = "") -> None:
         self.server.put(
             BUDGETS,
             {
-                "metadata": {"namespace": "jobs", "name": app},
+                "metadata": {"namespace": "jobs", "name": name or app},
                 "spec": {"selector": {"matchLabels": {"app": app}}},
                 "status": {"disruptionsAllowed": allowed},
             },
         )
 
-    async def want(self, node: str, *uids: str, seconds: float = 60.0) -> None:
+    async def want(self, node: str, *uids: str, seconds: float = 60.0, waits: bool = True) -> None:
         """Ensurance wants these pods to be evicted, and no others."""
         self.generation += 1
         now = self.scene.clock.now()
@@ -61,6 +61,7 @@ class EvictingCluster(Cluster):
                 deadline=now + timedelta(seconds=seconds),
                 reason="pressure",
                 decision_id="d",
+                waits=waits,
             )
             for uid in uids
         )
@@ -134,6 +135,23 @@ async def test_a_budget_that_allows_nothing_lets_the_eviction_expire() -> None:
     (end,) = cluster.ends()
     assert (end.outcome, cluster.server.evicted) == (EvictionOutcome.EXPIRED, [])
     assert "disruption budget" in end.detail
+
+
+async def test_evictions_that_do_not_wait_end_at_once_so_that_their_writer_takes_others() -> None:
+    cluster = EvictingCluster()
+    guarded, twice, free = cluster.pod("guarded"), cluster.pod("twice"), cluster.pod("free")
+    cluster.budget("guarded", 0)
+    cluster.budget("twice", 1)
+    cluster.budget("twice", 1, name="other")
+    async with cluster.running():
+        await cluster.describe("n0")
+        await cluster.want("n0", guarded, twice, free, waits=False)
+    assert cluster.server.evicted == [free]
+    ends = {end.pod_uid: end for end in cluster.ends()}
+    assert ends.keys() == {guarded, twice}
+    assert {end.outcome for end in ends.values()} == {EvictionOutcome.REFUSED}
+    assert "disruption budget" in ends[guarded].detail
+    assert "more than one PodDisruptionBudget" in ends[twice].detail
 
 
 async def test_a_restart_goes_on_where_the_former_process_ended() -> None:

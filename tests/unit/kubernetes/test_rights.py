@@ -10,7 +10,7 @@ from tests.kubernetes.drivers import ADAPTER, granted, rules
 from slackwater.apiserver.objects import SECRETS, WEBHOOKS
 from slackwater.apiserver.records import KINDS
 from slackwater.kubernetes.settings import KubernetesSettings
-from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS
+from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, LIMITING_KINDS, POLICY_KINDS
 from slackwater.profiles.webhook import NAME as WEBHOOK
 from slackwater.profiles.webhook import SERVICE
 
@@ -21,9 +21,12 @@ def test_the_rights_are_exactly_those_that_are_used() -> None:
     """tests/kubernetes shows on an API server that each one is needed, and that these suffice."""
     documents = [watched for _, watched in DOCUMENT_KINDS.values()]
     used = [
-        (kind.group, kind.plural, verb) for kind in (*KINDS, *documents, *POLICY_KINDS) for verb in ("list", "watch")
+        (kind.group, kind.plural, verb)
+        for kind in (*KINDS, *documents, *POLICY_KINDS, *LIMITING_KINDS)
+        for verb in ("list", "watch")
     ]
     used += [("", "nodes/status", "patch"), ("", "nodes", "patch"), ("", "pods/eviction", "create")]
+    used += [("events.k8s.io", "events", verb) for verb in ("create", "patch")]
     used += [(kind.group, f"{kind.plural}/status", "patch") for kind in documents]
     used += [(kind.group, kind.plural, verb) for kind in POLICY_KINDS for verb in ("create", "patch", "delete")]
     used += [(WEBHOOKS.group, WEBHOOKS.plural, verb) for verb in ("get", "create", "patch", "delete")]

@@ -8,12 +8,21 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import PRIORITY_RANGES, Tier
-from slackwater.profiles.mutation import SYSTEM_NAMESPACES, milli_cores, mutate, mutate_all, number, rewritten, selects
+from slackwater.profiles.mutation import (
+    SYSTEM_NAMESPACES,
+    kept_because,
+    milli_cores,
+    mutate,
+    mutate_all,
+    number,
+    rewritten,
+    selects,
+)
 from slackwater.profiles.policy import mutation_cel, mutation_objects
 from slackwater.profiles.profile import QOS_OF_TIERS, ClusterColocationProfile
 from slackwater.profiles.share import DRAWS, draw, is_drawn, workload_key
@@ -57,8 +66,7 @@ def test_a_pod_gets_labels_tier_priority_and_batch_resources() -> None:
 
 def test_requests_and_limits_differ_only_where_the_api_server_allows_it() -> None:
     resources = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
-    own = rewritten(resources, Tier.BATCH, "slackwater.io")
-    assert own == {"requests": {"slackwater.io/batch-cpu": "1000"}, "limits": {"slackwater.io/batch-cpu": "1000"}}
+    assert rewritten(resources, Tier.BATCH, "slackwater.io") == resources, "no limit falls to its request"
     alias = rewritten(resources, Tier.MID, "kubernetes.io")
     assert alias == {"requests": {"kubernetes.io/mid-cpu": "1000"}, "limits": {"kubernetes.io/mid-cpu": "2000"}}
 
@@ -202,27 +210,134 @@ def test_quantities_are_read_as_kubernetes_does(text: str, value: int) -> None:
     assert milli_cores(text) == value
 
 
-amounts = st.dictionaries(
-    st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "slackwater.io/mid-cpu", "slackwater.io/batch-memory"]),
-    st.sampled_from(["1", "500m", "2Gi"]),
-)
+# What the API server accepts of a container, and what must not change of it.
+
+NATIVE = ("cpu", "memory")
+QUANTITIES = {
+    "cpu": ["0", "1", "1500m", "0.07", "100u", "2k", "1e1"],
+    "memory": ["0", "1Gi", "0.3Gi", "1.5Gi", "128974848", "400m", "1e9", "2.5k", "1Ti"],
+}
 
 
-@given(
-    st.fixed_dictionaries({}, optional={"requests": amounts, "limits": amounts}),
-    st.sampled_from([Tier.MID, Tier.BATCH]),
-)
-def test_rewriting_leaves_no_native_amount_loses_no_other_and_is_idempotent(resources: Any, tier: Tier) -> None:
-    made = rewritten(resources, tier, "slackwater.io")
+@st.composite
+def containers(draw: st.DrawFn) -> dict[str, Any]:
+    """Resources of a container that the API server accepts."""
+    made: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
+    for name in NATIVE:
+        low, high = sorted((draw(st.sampled_from(QUANTITIES[name])) for _ in range(2)), key=number)
+        which = draw(st.sampled_from(["none", "requests", "limits", "both", "equal"]))
+        if which in ("requests", "both", "equal"):
+            made["requests"][name] = high if which == "equal" else low
+        if which in ("limits", "both", "equal"):
+            made["limits"][name] = high
+    huge = ["hugepages-2Mi"] if made["requests"] or made["limits"] else []
+    for name in ("nvidia.com/gpu", "slackwater.io/mid-cpu", "slackwater.io/batch-memory", *huge):
+        if draw(st.integers(0, 4)) == 0:
+            made["requests"][name] = made["limits"][name] = "4Mi" if name in huge else "7"
+    return {section: amounts for section, amounts in made.items() if amounts or draw(st.booleans())}
+
+
+def refusals(resources: Mapping[str, Any]) -> list[str]:
+    """Why the API server refuses the resources of a container (its validateResourceRequirements)."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    problems = []
+    for name in {*limits, *requests}:
+        is_native = "/" not in name or "kubernetes.io/" in name
+        may_differ = is_native and not name.startswith("hugepages-")
+        values = [number(amounts[name]) for amounts in (requests, limits) if name in amounts]
+        if not is_native and any(value != int(value) for value in values):
+            problems.append(f"{name} must be an integer")
+        if not may_differ and (name not in limits or len(set(values)) > 1):
+            problems.append(f"{name} must be equal to its limit")
+        if name in limits and values[0] > values[-1]:
+            problems.append(f"{name} is above its limit")
+    if any(name.startswith("hugepages-") for name in {*limits, *requests}) and not {*limits, *requests} & {*NATIVE}:
+        problems.append("hugepages require cpu or memory")
+    return problems
+
+
+def effective(resources: Mapping[str, Any], tier: str, domain: str) -> dict[tuple[str, str], Decimal]:
+    """Requests and limits of CPU (in milli-cores) and memory, whatever they are asked for as."""
+    found: dict[tuple[str, str], Decimal] = {}
     for section in ("requests", "limits"):
-        assert not {"cpu", "memory"} & made.get(section, {}).keys()
-        gpu = "nvidia.com/gpu"
-        assert made.get(section, {}).get(gpu) == resources.get(section, {}).get(gpu)
-    assert rewritten(made, tier, "slackwater.io") == made
-    asked = {**resources.get("limits", {}), **resources.get("requests", {})}
-    if "cpu" in asked:
-        name = f"slackwater.io/{tier}-cpu"
-        assert made["requests"][name] == made["limits"][name] == str(milli_cores(asked["cpu"]))
+        for name, quantity in (resources.get(section) or {}).items():
+            if name in NATIVE:
+                found[section, name] = Decimal(milli_cores(quantity)) if name == "cpu" else number(quantity)
+            for amount in NATIVE:
+                if name == f"{domain}/{tier}-{amount}":
+                    found[section, amount] = number(quantity)
+    return found
+
+
+@seed(42)
+@settings(max_examples=600, database=None)
+@given(containers(), st.sampled_from([Tier.MID, Tier.BATCH]), st.sampled_from(["slackwater.io", "kubernetes.io"]))
+def test_no_container_is_refused_and_no_limit_vanishes_or_falls(resources: Any, tier: Tier, domain: str) -> None:
+    assert refusals(resources) == [], "the drawn container itself is accepted"
+    made = rewritten(resources, tier, domain)
+    assert refusals(made) == []
+    assert rewritten(made, tier, domain) == made
+    before, after = effective(resources, tier, domain), effective(made, tier, domain)
+    for (section, amount), value in before.items():
+        assert value <= after[section, amount] < value + 1, "memory is rounded up to whole bytes"
+    for name in ("nvidia.com/gpu", "hugepages-2Mi"):
+        for section in ("requests", "limits"):
+            assert made.get(section, {}).get(name) == resources.get(section, {}).get(name)
+    stays = kept_because(resources, tier, domain)
+    for amount in NATIVE:
+        is_native = amount in made.get("requests", {}) or amount in made.get("limits", {})
+        assert is_native <= (amount in stays)
+
+
+@pytest.mark.parametrize(
+    ("resources", "domain", "kept"),
+    [
+        ({"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}}, "slackwater.io", {"memory": "has no limit"}),
+        ({"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}}, "kubernetes.io", {}),
+        ({"requests": {"cpu": "0"}, "limits": {"cpu": "2"}}, "slackwater.io", {"cpu": "has no limit"}),
+        ({"requests": {"cpu": "0"}}, "slackwater.io", {"cpu": "it is 0"}),
+        ({"limits": {"cpu": "2"}}, "slackwater.io", {}),
+        ({"limits": {"cpu": "1", "hugepages-2Mi": "4Mi"}}, "kubernetes.io", {"cpu": "huge", "memory": "huge"}),
+        ({"requests": {"cpu": "1", "slackwater.io/mid-cpu": "7"}}, "slackwater.io", {"cpu": "cpu and slackwater"}),
+    ],
+)
+def test_what_cannot_be_lent_stays_with_its_reason(resources: Any, domain: str, kept: Mapping[str, str]) -> None:
+    reasons = kept_because(resources, Tier.BATCH, domain)
+    assert reasons.keys() == kept.keys()
+    assert all(kept[amount] in reasons[amount] for amount in kept)
+    made = rewritten(resources, Tier.BATCH, domain)
+    for amount in kept:
+        for section in ("requests", "limits"):
+            assert made.get(section, {}).get(amount) == resources.get(section, {}).get(amount)
+
+
+@pytest.mark.parametrize(("text", "whole"), [("0.3Gi", "322122548"), ("400m", "1"), ("1.5Gi", "1.5Gi")])
+def test_fractions_of_a_byte_are_rounded_up(text: str, whole: str) -> None:
+    made = rewritten({"requests": {"memory": text}}, Tier.BATCH, "slackwater.io")
+    assert made["requests"] == made["limits"] == {"slackwater.io/batch-memory": whole}
+
+
+CRITICAL: list[dict[str, Any]] = [
+    {"spec": {"priorityClassName": "system-node-critical"}},
+    {"spec": {"priorityClassName": "system-cluster-critical"}},
+    {"spec": {"priority": 2 * 10**9}},
+    {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}},
+    {"metadata": {"ownerReferences": [{"kind": "Node", "uid": "n", "controller": True}]}},
+]
+
+
+@pytest.mark.parametrize("critical", CRITICAL)
+def test_pods_without_which_the_system_does_not_work_stay(critical: dict[str, Any]) -> None:
+    before = pod({"requests": {"cpu": "1"}})
+    before = {part: {**before[part], **critical.get(part, {})} for part in before}
+    assert mutate_all(before, [profile(tier="batch")], "jobs", {}) is before
+
+
+@pytest.mark.parametrize("other", [{"priorityClassName": "system-of-mine"}, {"priority": 10**9}])
+def test_other_pods_with_a_priority_are_changed(other: dict[str, Any]) -> None:
+    before = pod({"requests": {"cpu": "1"}})
+    before["spec"] |= other
+    assert mutate_all(before, [profile(tier="batch")], "jobs", {}) is not before
 
 
 def test_texts_in_cel_are_quoted() -> None:

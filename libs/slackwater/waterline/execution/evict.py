@@ -1,5 +1,6 @@
 """Evicts as few pods as close the gaps, in order. Every metric is credited, for successful
-evictions only.
+evictions only. Evictions that are not accepted yet are credited nothing; no other pod is chosen for
+what they would release.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from decimal import Decimal
 
 from slackwater.waterline.analysis.demands import ActionKind, Candidate, Demand
 from slackwater.waterline.execution.limits import ActionLimits
-from slackwater.waterline.execution.plan import CLOSED, ReleaseLedger, Remaining, Spared, Step
+from slackwater.waterline.execution.plan import AWAITED, CLOSED, ReleaseLedger, Remaining, Spared, Step
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.pods import PodUse
 
@@ -60,7 +61,8 @@ class _Levels:
 
 class EvictionPass:
     """The eviction demands of one cycle. `underway` are evictions already begun: an unquantified
-    demand waits for their effect before it requests more.
+    demand waits for their effect before it requests more. `awaited` is what those of them release
+    that are not accepted yet.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class EvictionPass:
         *,
         taken: Mapping[str, Decimal] | None = None,
         underway: int = 0,
+        awaited: ReleaseLedger | None = None,
     ) -> None:
         self.steps: list[Step] = []
         self.spared: list[Spared] = []
@@ -81,6 +84,7 @@ class EvictionPass:
         self._budget = budget
         self._blanket = max(0, limits.blanket_evictions - underway)
         self._taken = dict(taken or {})
+        self._awaited = awaited or ReleaseLedger()
         self._begun: set[str] = set()
         self._metrics = [demand.metric for demand in demands]
         self._known: dict[str, dict[str, Decimal]] = {}
@@ -110,7 +114,7 @@ class EvictionPass:
         are credited to the others first. The budget cuts off the end of the needed pods, so that no
         eviction begins that a later cycle would find unnecessary.
         """
-        trial, chosen, blanket = ledger.copy(), dict[str, _Choice](), self._blanket
+        trial, chosen, blanket = ledger.with_those_of(self._awaited), dict[str, _Choice](), self._blanket
         for demand in sorted(self._demands, key=lambda one: one.gap is not None):
             for candidate in demand.candidates:
                 if blanket <= 0 if demand.gap is None else trial.is_closed(demand):
@@ -187,16 +191,19 @@ class EvictionPass:
 
     def _record_spared(self, ledger: ReleaseLedger) -> None:
         recorded = set(self._begun)
+        expected = ledger.with_those_of(self._awaited)
         for demand in self._demands:
             is_closed = ledger.is_closed(demand)
             for candidate in demand.candidates:
                 pod = candidate.pod
                 if pod.uid not in recorded:
                     recorded.add(pod.uid)
-                    because = self._why_spared(demand, candidate, ledger, is_closed)
+                    because = self._why_spared(demand, candidate, ledger, expected, is_closed=is_closed)
                     self.spared.append(Spared(ActionKind.EVICT, pod.uid, pod.name, because))
 
-    def _why_spared(self, demand: Demand, candidate: Candidate, ledger: ReleaseLedger, is_closed: bool) -> str:
+    def _why_spared(
+        self, demand: Demand, candidate: Candidate, ledger: ReleaseLedger, expected: ReleaseLedger, *, is_closed: bool
+    ) -> str:
         if candidate.pod.uid in self._refused:
             return self._refused[candidate.pod.uid]
         refusal = demand.metric.refused_by(candidate.pod)
@@ -206,6 +213,8 @@ class EvictionPass:
             return demand.because
         if is_closed or ledger.left_for(candidate, demand) <= ZERO:
             return CLOSED
+        if expected.left_for(candidate, demand) <= ZERO:
+            return AWAITED
         if demand.metric.name not in self._credited(candidate.pod):
             return "it would release nothing that was measured"
         return self._budget.because
@@ -215,11 +224,15 @@ class EvictionPass:
         if demand.gap is None:
             return Remaining(ActionKind.EVICT, demand.metric.name, None, done, None, demand.because)
         left = ledger.open(demand)
-        return Remaining(ActionKind.EVICT, demand.metric.name, demand.gap, done, left, self._why_open(demand, left))
+        return Remaining(
+            ActionKind.EVICT, demand.metric.name, demand.gap, done, left, self._why_open(demand, left, ledger)
+        )
 
-    def _why_open(self, demand: Demand, left: Decimal) -> str:
+    def _why_open(self, demand: Demand, left: Decimal, ledger: ReleaseLedger) -> str:
         if left <= 0:
             return ""
+        if ledger.with_those_of(self._awaited).is_closed(demand):
+            return AWAITED
         if self._budget.count is not None and len(self._begun) >= self._budget.count:
             return self._budget.because
         if not demand.candidates:

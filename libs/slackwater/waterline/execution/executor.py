@@ -40,6 +40,7 @@ from slackwater.waterline.execution.throttle_memory import (
 from slackwater.waterline.facts.amounts import ZERO
 
 HOUR: Final = timedelta(hours=1)
+UNANSWERED: Final = "its eviction was not accepted in time"
 Restore = Callable[[Sequence[Restorable], Mapping[str, str]], tuple[tuple[Step, ...], tuple[Spared, ...]]]
 """Returns the quotas to raise among these pods, except those refused (reason by uid)."""
 
@@ -56,7 +57,7 @@ def execute(
     """Returns the plan of a cycle and the next state. `attempt` begins evictions one by one; see
     Attempt. `already`: actions that happen anyway, and count for evictions.
     """
-    state = _still_true(before, analysis, now)
+    state = _still_true(before, analysis, limits, now)
     quotas, ledger = ReleaseLedger(), ReleaseLedger()
     throttling = ThrottlePass(_without(analysis.throttles, state), _refused(state, ActionKind.THROTTLE), limits)
     left_after_throttle = throttling.run(quotas)
@@ -65,7 +66,7 @@ def execute(
     if already is not None:
         taken = {step.uid: amount_of(step.changes) for step in already.of(ActionKind.THROTTLE)} | taken
     _credit_throttles(ledger, taken, analysis)
-    _credit_underway(ledger, state, analysis)
+    asked_for = _credit_underway(ledger, state, analysis)
     asked, waiting = _after_memory(_without(analysis.evictions, state), memory.steps)
     evicting = EvictionPass(
         asked,
@@ -74,6 +75,7 @@ def execute(
         limits,
         taken=taken,
         underway=len(state.underway),
+        awaited=asked_for,
     )
     left_after_evictions = evicting.run(ledger, attempt)
     leaving = {one.uid for one in state.underway}
@@ -146,12 +148,32 @@ def _less(times: Sequence[datetime], in_vain: Sequence[datetime | None]) -> tupl
     return tuple(left)
 
 
-def _still_true(state: ExecutorState, analysis: Analysis, now: datetime) -> ExecutorState:
-    """Returns the state without finished or expired entries."""
-    return ExecutorState(
-        underway=tuple(one for one in state.underway if one.uid in analysis.exposed.by_uid and one.until > now),
-        refused=tuple(one for one in state.refused if one.uid in analysis.exposed.by_uid and one.until > now),
+def _still_true(state: ExecutorState, analysis: Analysis, limits: ActionLimits, now: datetime) -> ExecutorState:
+    """Returns the state without finished or expired entries. A pod that terminates shows that its eviction was
+    accepted; an eviction that was not accepted in time is given up like a refused one.
+    """
+    pods = {uid: one.pod for uid, one in analysis.exposed.by_uid.items()}
+    state = ExecutorState(
+        underway=tuple(
+            replace(one, answer_by=None) if pods[one.uid].is_terminating else one
+            for one in state.underway
+            if one.uid in pods and one.until > now
+        ),
+        refused=tuple(one for one in state.refused if one.uid in pods and one.until > now),
         begun_at=tuple(at for at in state.begun_at if now - at < HOUR),
+    )
+    for one in state.underway:
+        if one.answer_by is not None and one.answer_by <= now:
+            state = refused(state, one.uid, ActionKind.EVICT, UNANSWERED, now, limits)
+    return state
+
+
+def given_up(before: ExecutorState, after: ExecutorState) -> tuple[Underway, ...]:
+    """Returns the evictions that a cycle gave up because they were not accepted in time."""
+    left = {one.uid for one in after.refused if one.kind is ActionKind.EVICT}
+    underway = {one.uid for one in after.underway}
+    return tuple(
+        one for one in before.underway if one.answer_by is not None and one.uid in left and one.uid not in underway
     )
 
 
@@ -212,11 +234,20 @@ def _credit_throttles(ledger: ReleaseLedger, taken: Mapping[str, Decimal], analy
         ledger.credit({one.metric.name: sum(amounts, ZERO)})
 
 
-def _credit_underway(ledger: ReleaseLedger, state: ExecutorState, analysis: Analysis) -> None:
-    """Credit evictions in progress with the pod's current usage, which is what will be released."""
-    for one in state.underway:
-        pod = analysis.exposed.by_uid[one.uid].pod
-        ledger.credit(nonzero((each.metric.name, each.metric.released_by_eviction(pod)) for each in analysis.evictions))
+def _credit_underway(ledger: ReleaseLedger, state: ExecutorState, analysis: Analysis) -> ReleaseLedger:
+    """Credit accepted evictions with the pod's current usage, which is what will be released, and those that were given
+    up and accepted later. Returns what those release that are not accepted yet.
+    """
+    awaited = ReleaseLedger()
+    late = [one.uid for one in state.refused if one.kind is ActionKind.EVICT]
+    for uid, is_awaited in [
+        *((one.uid, one.answer_by is not None) for one in state.underway),
+        *((uid, False) for uid in late if analysis.exposed.by_uid[uid].pod.is_terminating),
+    ]:
+        pod = analysis.exposed.by_uid[uid].pod
+        released = nonzero((each.metric.name, each.metric.released_by_eviction(pod)) for each in analysis.evictions)
+        (awaited if is_awaited else ledger).credit(released)
+    return awaited
 
 
 def _budget(state: ExecutorState, limits: ActionLimits) -> Budget:
@@ -247,8 +278,9 @@ def _spared(kind: ActionKind, one: Exposure) -> Spared:
 
 def _after(state: ExecutorState, evicting: EvictionPass, limits: ActionLimits, now: datetime) -> ExecutorState:
     retry = now + timedelta(seconds=limits.retry_seconds)
+    answer_by = None if limits.answer_seconds is None else now + timedelta(seconds=limits.answer_seconds)
     begun = tuple(
-        Underway(step.uid, now + timedelta(seconds=limits.credited_seconds(step.grace_seconds)), now)
+        Underway(step.uid, now + timedelta(seconds=limits.credited_seconds(step.grace_seconds)), now, answer_by)
         for step in evicting.steps
     )
     failed = tuple(Refused(uid, ActionKind.EVICT, why, retry) for uid, why in evicting.refused_now.items())

@@ -17,6 +17,8 @@ class ActionLimits:
     evictions_per_cycle, evictions_per_hour  on one node
     underway_seconds  an eviction that takes longer is no longer credited; see `credited_seconds`
     retry_seconds     after a refusal the pod is left alone for so long
+    answer_seconds    where others evict: an eviction that is not accepted within it is given up, and the next is taken.
+                      None: whatever plans begins its evictions itself, so that they are accepted at once
     blanket_throttles, blanket_evictions  pods per cycle that may be acted on for all metrics that cannot be quantified
     blanket_step_ratio  and how far each of them is then throttled
     smallest_milli      what is left of a gap below it is not worth a write,
@@ -27,6 +29,7 @@ class ActionLimits:
     evictions_per_hour: int | None = 20
     underway_seconds: float = 120.0
     retry_seconds: float = 60.0
+    answer_seconds: float | None = None
     blanket_throttles: int = 2
     blanket_evictions: int = 0
     blanket_step_ratio: Decimal = Decimal("0.2")

@@ -64,14 +64,15 @@ class Remaining:
 
 @record(frozen=True, slots=True)
 class Underway:
-    """An eviction in progress: credited with the pod's usage until it is gone or `until`.
+    """An eviction in progress: once it is accepted, credited with the pod's usage until it is gone or `until`.
     `begun_at` is its entry in `ExecutorState.begun_at` (None: begun by another owner, or stored by
-    an earlier version).
+    an earlier version). `answer_by`: it is not accepted yet, and given up then; None: it is accepted.
     """
 
     uid: str
     until: datetime
     begun_at: datetime | None = None
+    answer_by: datetime | None = None
 
 
 @record(frozen=True, slots=True)
@@ -110,6 +111,7 @@ class Plan:
 
 Amounts = Mapping[str, Decimal]
 CLOSED: Final = "the gap is closed"
+AWAITED: Final = "evictions that would close the gap are not accepted yet"
 
 
 class ReleaseLedger:
@@ -118,8 +120,11 @@ class ReleaseLedger:
     def __init__(self, released: Amounts | None = None) -> None:
         self._released: dict[str, Decimal] = dict(released or {})
 
-    def copy(self) -> ReleaseLedger:
-        return ReleaseLedger(self._released)
+    def with_those_of(self, other: ReleaseLedger) -> ReleaseLedger:
+        """Returns a new ledger with the credits of both."""
+        both = ReleaseLedger(self._released)
+        both.credit(other._released)
+        return both
 
     def credit(self, amounts: Amounts, sign: int = 1) -> None:
         for metric, amount in amounts.items():

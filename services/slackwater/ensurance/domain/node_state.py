@@ -119,8 +119,8 @@ class Awaited:
     has_ended_any: bool = False
     """For evictions: one of them has ended its pod, so that an effect is measured when the last one is answered."""
     has_expired_any: bool = False
-    """For evictions: one of them was held until its deadline, by a disruption budget or because the API server was
-    away. Relief then counts for the pool's guard, and its absence does not: less was released than was decided."""
+    """For evictions: one of them was refused, by a disruption budget for example, or held until its deadline. Relief
+    then counts for the pool's guard, and its absence does not: less was released than was decided."""
 
     @property
     def sample_age_seconds(self) -> float:
@@ -130,7 +130,7 @@ class Awaited:
 
 @record(frozen=True, slots=True)
 class Evicting:
-    """An eviction that was declared and is not answered yet."""
+    """An eviction that was declared and is not answered. `waits`: as in slackwater.events.intent_declared.Eviction."""
 
     id: str
     pod_uid: str
@@ -139,6 +139,7 @@ class Evicting:
     deadline: datetime
     reason: str
     decision_id: str
+    waits: bool = True
 
     @property
     def forgotten_at(self) -> datetime:
@@ -174,6 +175,7 @@ class GuardedNode:
     `decisions` maps the limits in force (`limit_key`) to the decisions that set them. `pool`, `labels` and
     `capacity_bytes` are as the node was described, and empty in rows from before they were stored. `closed` is the
     cordon as last published; None: the node is schedulable. `described_at` is the time of its newest description.
+    `shows_evictions`: the API server evicts its pods, and its reports show which of them terminate.
     """
 
     node: str
@@ -192,6 +194,7 @@ class GuardedNode:
     closed: CordonNotice | None = None
     records: RecordAccount = field(default_factory=RecordAccount)
     described_at: datetime | None = None
+    shows_evictions: bool = False
 
     @property
     def is_in_episode(self) -> bool:
@@ -254,11 +257,15 @@ def carried_out(
     evictions: Iterable[Evicting],
     awaited: Iterable[Awaited],
     now: datetime,
+    withdrawn: Collection[str] = (),
 ) -> GuardedNode:
     """The node after a recorded plan. `decided` maps pods whose limit changed to the decision. A change of limits or
-    evictions makes a new generation. Evictions that were never answered are dropped."""
+    evictions makes a new generation. Evictions that were never answered are dropped, and those of the pods `withdrawn`
+    that would not wait."""
     begun = tuple(evictions)
-    kept = tuple(one for one in guarded.evictions if now < one.forgotten_at)
+    kept = tuple(
+        one for one in guarded.evictions if now < one.forgotten_at and (one.waits or one.pod_uid not in withdrawn)
+    )
     changed = _limits_differ(state, guarded.state) or bool(begun) or kept != guarded.evictions
     decisions = dict(guarded.decisions) | dict(decided)
     in_force = _limit_keys(state)

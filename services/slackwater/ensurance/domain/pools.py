@@ -59,6 +59,18 @@ class PoolStanding:
             state = autonomy.effect_seen(state, policy, now, relieved=relieved)
         return replace(self, state=state, losses=self._losses(now, evicted))
 
+    def without(self, in_vain: Sequence[datetime]) -> PoolStanding:
+        """Evictions that began then and were not accepted do not count; several may have begun at once."""
+        left = list(self.state.evictions_at)
+        for at in in_vain:
+            if at in left:
+                left.remove(at)
+        return (
+            self
+            if len(left) == len(self.state.evictions_at)
+            else replace(self, state=replace(self.state, evictions_at=tuple(left)))
+        )
+
     def reserved(self, policy: AutonomyPolicy, now: datetime, until: datetime, number: int) -> PoolStanding:
         """So many evictions may begin until then: they count as if they began at the last moment."""
         state = autonomy.review_step_back(self.state, policy, now)

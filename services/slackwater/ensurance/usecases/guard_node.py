@@ -32,7 +32,7 @@ from slackwater.ensurance.usecases.budgeted_records import DecidedStep, budgeted
 from slackwater.ensurance.usecases.cordon import Cordon, after_cycle, scheduling_event, state_of
 from slackwater.ensurance.usecases.measure_effect import Effect, measure_effects
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
-from slackwater.ensurance.usecases.pool_autonomy import stepped_record
+from slackwater.ensurance.usecases.pool_autonomy import standing_after, stepped_record
 from slackwater.ensurance.usecases.report_view import partial_view, view_of
 from slackwater.events.decision_recorded import decision_event
 from slackwater.events.envelope import Event
@@ -51,6 +51,7 @@ from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.cycle import Cycle, RecordedPlan
 from slackwater.waterline.decision_inputs import DecisionContext
 from slackwater.waterline.decision_record import kind_of, record_of, release_records, remaining_milli, trigger_of
+from slackwater.waterline.execution.executor import given_up
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.loop.reversals import reversal_of
@@ -242,7 +243,7 @@ class GuardNode:
         _check_plausible(guarded, [pod.usage for pod in report.data.pods])
         view = view_of(report.data, guarded, self._concerned(guarded, report, now))
         effects, measured = measure_effects(guarded, view, report, rules.loop.settle_seconds, now, metrics)
-        standing = self._standing_after(guarded, now, effects)
+        standing = standing_after(self._book, guarded.pool, now, effects)
         options = self._book.options(guarded, now, standing=standing)
         measured = replace(measured, last_report=_position(report))
         state = state_of(guarded, now)
@@ -255,13 +256,16 @@ class GuardNode:
         carried = [(plan, decision.record) for plan, decision in plans if plan.carried_out]
         evicted = tuple(one for plan, record in carried for one in _evictions(plan, record, options.limits, now))
         awaited = _awaited(made, decided, guarded.generation + 1, view, now)
-        after = carried_out(measured, made.state, _limited(made, decided), evicted, awaited, now)
+        unanswered = given_up(guarded.state.cycle.executor, made.state.cycle.executor)
+        left_alone = {one.uid for one in unanswered}
+        after = carried_out(measured, made.state, _limited(made, decided), evicted, awaited, now, left_alone)
         closing = after_cycle(guarded.closed, made.cycle, source, self._closing_seconds)
         if closing.record is not None:
             decided.append(_traced(closing.record, report, guarded.generation))
         after = replace(after, closed=closing.closed)
         gone = _evicted_pods(report.data, evicted) if evicted else ()
-        standing = self._standing_after(guarded, now, effects, gone)
+        in_vain = [one.begun_at for one in unanswered if one.begun_at is not None]
+        standing = standing_after(self._book, guarded.pool, now, effects, gone, in_vain)
         repeated, left = self._book.standing(guarded.pool).repeated(now, gone), remaining_milli(made.cycle)
         recorded, after = budgeted(guarded, after, decided, self._budget, now)
         return _Answer(guarded, after, recorded, effects, left, standing, gone, repeated, closing)
@@ -281,16 +285,6 @@ class GuardNode:
         after = carried_out(measured, state, {}, (), (), source.now)
         decided, after = budgeted(before, after, made, self._budget, source.now)
         return _Answer(before, after, decided, effects, standing=standing)
-
-    def _standing_after(
-        self, guarded: GuardedNode, now: datetime, effects: Sequence[Effect], evicted: Sequence[EvictedPod] = ()
-    ) -> PoolStanding | None:
-        """The pool's state after these evictions and the measured effects of earlier ones. None: unchanged."""
-        reliefs = tuple(effect.event.data.relieved for effect in effects if effect.counts_for_the_pool)
-        if not evicted and not reliefs:
-            return None
-        policy = self._book.rules.autonomy_of(guarded.pool)
-        return self._book.standing(guarded.pool).after(policy, now, evicted, reliefs)
 
     async def _commit(self, answer: _Answer, report: Event[UsageReported], now: datetime) -> _Answer:
         async with self._book.transaction() as unit:
@@ -383,6 +377,7 @@ def _evictions(recorded: RecordedPlan, record: DecisionRecord, limits: ActionLim
             deadline=now + timedelta(seconds=limits.underway_seconds),
             reason=record.reason,
             decision_id=record.id,
+            waits=False,
         )
         for number, step in enumerate(recorded.plan.of(ActionKind.EVICT), 1)
     ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.domain.node_state import GuardedNode, lapsed
@@ -36,8 +38,9 @@ from slackwater.waterline.rulebook import Rulebook, rulebook_of
 from slackwater.waterline.rules_codec import encode_rules
 
 log = get_logger(__name__)
-
-
+ANSWER_SECONDS: Final = 20.0
+"""An eviction of which the API server has not shown within this time that it is accepted is given up: a call, the pod's
+watch of the agent and its next report take less than half of it."""
 GuardIntents = IntentWriter[GuardedNode, GuardUnit]
 """Ensurance's documents; `content` is Book.content."""
 
@@ -84,9 +87,16 @@ class GuardedNodeCache(NodeCache[GuardedNode, GuardUnit]):
     ) -> Options:
         """What the node's pool may do now. `rules` and `standing` replace those in force. Raises Unavailable before the
         first load."""
-        known = rules or self.rules
-        policy = known.autonomy_of(guarded.pool)
-        return known.options(self.mode(standing or self.standing(guarded.pool), policy, now), guarded.pool)
+        options = self._granted(guarded, now, rules or self.rules, standing)
+        if not guarded.shows_evictions:
+            return options
+        return replace(options, limits=replace(options.limits, answer_seconds=ANSWER_SECONDS))
+
+    def _granted(
+        self, guarded: GuardedNode, now: datetime, rules: Rulebook, standing: PoolStanding | None = None
+    ) -> Options:
+        policy = rules.autonomy_of(guarded.pool)
+        return rules.options(self.mode(standing or self.standing(guarded.pool), policy, now), guarded.pool)
 
     def mode(self, standing: PoolStanding, policy: AutonomyPolicy, now: datetime) -> Mode:
         """The mode of a pool now. A pool in quarantine evicts nothing, because the counts of its guards are lost."""
@@ -98,7 +108,7 @@ class GuardedNodeCache(NodeCache[GuardedNode, GuardUnit]):
         """The content of the node's document; `rules` replace those in force. The handover is rendered once for all
         nodes of the same rules. Raises Unavailable before the first load."""
         known = rules or self.rules
-        options = self.options(guarded, now, known)
+        options = self._granted(guarded, now, known)
         key = known.source, known.revision, options.mode, options.limits
         if key not in self._handovers:
             self._handovers = {kept: text for kept, text in self._handovers.items() if kept[:2] == key[:2]}
@@ -174,6 +184,7 @@ def _content(guarded: GuardedNode, rules: Rulebook, handover: str) -> Content:
                 deadline=eviction.deadline,
                 reason=eviction.reason,
                 decision_id=eviction.decision_id,
+                waits=eviction.waits,
             )
             for eviction in guarded.evictions
         ),

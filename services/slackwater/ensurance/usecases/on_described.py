@@ -9,7 +9,7 @@ from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardInte
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.errors import InvalidInput
-from slackwater.model.nodes import NodeFacts
+from slackwater.model.nodes import NodeFacts, PodDetail
 from slackwater.waterline.node_guard import described_anew
 
 
@@ -52,5 +52,6 @@ def _as_described(node: GuardedNode, facts: NodeFacts) -> GuardedNode:
         capacity_bytes=facts.capacity.memory_bytes or None,
         pool=facts.pool,
         labels=dict(facts.labels),
+        shows_evictions=facts.is_evicted_by_api_server and facts.knows(PodDetail.READINESS),
     )
     return after if after == node else replace(after, state=described_anew(node.state))

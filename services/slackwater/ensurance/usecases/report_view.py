@@ -33,10 +33,11 @@ def partial_view(report: UsageReported, guarded: GuardedNode) -> NodeReadings:
 
 def view_of(report: UsageReported, guarded: GuardedNode, only: Collection[str] | None = None) -> NodeReadings:
     """The last sampling interval of a report: usage, pressure and limits belong to the same second. Limits that
-    ensurance set are taken from its own state, because the report may not show them yet. `only` restricts the view to
+    ensurance set are taken from its own state, because the report may not show them yet. An agent begins what it is
+    asked to; where the API server evicts, only the report shows that a pod terminates. `only` restricts the view to
     these pods (by uid)."""
     ours, memory = guarded.state.by_uid(), guarded.state.memory_by_uid()
-    leaving = {one.pod_uid for one in guarded.evictions}
+    leaving = set() if guarded.shows_evictions else {one.pod_uid for one in guarded.evictions}
     asked = report.pods if only is None else [one for one in report.pods if one.pod.uid in only]
     pods = tuple(
         _pod(measured, ours.get(measured.pod.uid), memory.get(measured.pod.uid), leaving) for measured in asked
@@ -98,7 +99,7 @@ def _pod(
         usage.memory_bytes.last if usage.memory_bytes.count else None,
         measured.original_cpu_limit_milli,
         ours,
-        pod.uid in leaving,
+        pod.uid in leaving or (pod.status is not None and pod.status.terminating),
         measured.pressure.cpu_some_last,
         is_readable=measured.unread is None,
     )

@@ -22,9 +22,27 @@ from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.core.exceptions import ConfigError
 
-from slackwater.apiserver.answers import SILENT_SECONDS, answered, read_event, read_page, refusal, watch_query
+from slackwater.apiserver.answers import (
+    SILENT_SECONDS,
+    answered,
+    is_final_refusal,
+    read_event,
+    read_page,
+    refusal,
+    watch_query,
+)
+from slackwater.apiserver.cluster_events import API as EVENTS_API
+from slackwater.apiserver.cluster_events import EventSeries
 from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
-from slackwater.apiserver.port import DefinitionOutdated, KindNotServed, Page, RightMissing, WatchEvent
+from slackwater.apiserver.port import (
+    CredentialsRefused,
+    DefinitionOutdated,
+    EvictionRefused,
+    KindNotServed,
+    Page,
+    RightMissing,
+    WatchEvent,
+)
 from slackwater.apiserver.records import (
     FIELD_MANAGER,
     ApiRecord,
@@ -169,6 +187,17 @@ class HttpApiServer:
             if "UID" in error.message:
                 raise
             raise Unavailable(f"the pod changed meanwhile: {error.message}") from error
+        except SlackwaterError as error:
+            if is_final_refusal(error):
+                raise EvictionRefused(error.message) from error
+            raise
+
+    async def write_event(self, series: EventSeries, instance: str, *, is_new: bool) -> None:
+        path = f"apis/{EVENTS_API}/namespaces/{series.event.namespace}/events"
+        if is_new:
+            await self._request("POST", path, {}, series.document(instance), JSON)
+        else:
+            await self._request("PATCH", f"{path}/{series.name}", {}, series.series(), MERGE)
 
     async def apply_object(self, kind: WatchedKind[T], key: str, document: Mapping[str, Any]) -> T:
         metadata = {**document.get("metadata", {}), "name": key}
@@ -308,7 +337,7 @@ class _translated:  # noqa: N801 - used like a function; a generator cannot hold
         if isinstance(error, msgspec.DecodeError):
             raise Unavailable(f"the API server sent an answer that is no JSON: {error}") from error
         if isinstance(error, ConfigError):
-            raise Misconfigured(f"the Kubernetes credentials cannot be used: {error}") from error
+            raise CredentialsRefused(f"the Kubernetes credentials cannot be used: {error}") from error
 
 
 @asynccontextmanager

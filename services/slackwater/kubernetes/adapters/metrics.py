@@ -218,3 +218,18 @@ class AdmissionMetrics:
 
     def expires_in(self, seconds: float) -> None:
         self._expiry.set(max(0.0, seconds))
+
+
+class EventMetrics:
+    """slackwater.kubernetes.ports.EventMeter."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._events = meters.counter(
+            "slackwater_kubernetes_events_total",
+            "Kubernetes Events: written, counted (a series), refused, dropped (too many).",
+            ["result"],
+            look="dropped grows: much is refused at once; /readyz says what.",
+        )
+
+    def event(self, result: str, count: int = 1) -> None:
+        self._events.labels(result=result).inc(count)

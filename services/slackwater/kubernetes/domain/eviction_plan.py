@@ -4,6 +4,9 @@ WAITING ──call──▶ CALLED ──accepted──▶ ACCEPTED ──pod go
    ▲                │  └─ pod is being deleted: the answer was lost, not the call ─▶ ACCEPTED
    └────refused─────┘     deadline, withdrawn, protected, gone, another pod ──────▶ COMPLETED
 
+A budget that allows nothing now delays an eviction that `waits`, and ends another as refused, so that its writer takes
+the next candidate. What the server refuses for good ends at once, whether it waits or not.
+
 A call is stored as CALLED before it is made. An accepted eviction is never called again, none is called after its
 deadline, and each names the uid that the decision named. `after_answer` is the same machine for the server's answers.
 """
@@ -57,7 +60,7 @@ class TrackedEviction:
     """One eviction of a node. `cause` is the event that asked for it, `pod` is `NAMESPACE/NAME` once it is known.
 
     `due_at`: no call before; for CALLED the time from which it may be repeated. `refusal` is why the last call had no
-    effect.
+    effect. `waits`: see slackwater.events.intent_declared.Eviction.
     """
 
     id: Name
@@ -77,6 +80,7 @@ class TrackedEviction:
     outcome: EvictionOutcome | None = None
     detail: Text = ""
     completed_at: Moment | None = None
+    waits: bool = True
 
     @property
     def ends_by(self) -> datetime:
@@ -130,8 +134,10 @@ class ServerAnswer(StrEnum):
     BUDGET = "budget"
     GONE = "gone"
     OTHER_POD = "other_pod"
+    REFUSED = "refused"
+    """It refused for a reason that does not pass by itself."""
     FAILED = "failed"
-    """It was away or refused: whether the call had an effect is not known."""
+    """It was away or overloaded: whether the call had an effect is not known."""
 
 
 @record(frozen=True, slots=True)
@@ -177,6 +183,10 @@ def after_answer(eviction: TrackedEviction, answer: CallAnswer, mode: EvictionMo
             return _completed(eviction, EvictionOutcome.ALREADY_GONE, "the API server has no such pod", now)
         case ServerAnswer.OTHER_POD:
             return _completed(eviction, EvictionOutcome.ALREADY_GONE, "another pod has its name", now)
+        case ServerAnswer.REFUSED:
+            return _completed(eviction, EvictionOutcome.REFUSED, f"the API server refuses it: {answer.message}", now)
+        case ServerAnswer.BUDGET if not eviction.waits:
+            return _completed(eviction, EvictionOutcome.REFUSED, answer.message, now)
         case ServerAnswer.BUDGET:
             due = now + timedelta(seconds=max(FIRST_PAUSE_SECONDS, answer.retry_after_seconds))
             return replace(eviction, phase=EvictionPhase.WAITING, due_at=due, refusal=answer.message)

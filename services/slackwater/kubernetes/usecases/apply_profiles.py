@@ -6,18 +6,20 @@ Either the API server's own policy or the webhook, never both: the other is dele
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, WEBHOOKS, ObjectRecord, has_all
 from slackwater.apiserver.port import ApiServer, WatchChange, WatchEvent
-from slackwater.apiserver.records import WatchedKind
+from slackwater.apiserver.records import NAMESPACES, PRIORITY_CLASSES, WatchedKind
 from slackwater.kubernetes.usecases.choose_admission import ChooseAdmission, ProfileMode
 from slackwater.kubernetes.usecases.follow_documents import PARTITION
 from slackwater.kubernetes.usecases.resources_read import ResourcesRead
 from slackwater.model.errors import InvalidInput, Misconfigured, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
+from slackwater.profiles.limits import effect_of_limits, matters, with_known_class
 from slackwater.profiles.policy import NAME, mutation_objects
 from slackwater.profiles.profile import ClusterColocationProfile
 from slackwater.profiles.webhook import NAME as WEBHOOK
@@ -33,7 +35,7 @@ PROFILES: Final = CLUSTER_COLOCATION_PROFILE.plural
 RETRY_SECONDS: Final = 5.0
 GATHER_SECONDS: Final = 0.1
 COMPARE_SECONDS: Final = 30.0
-"""How often the webhook's configuration is read: it is not watched."""
+"""How often what this loop is not told of is compared: the webhook's configuration, and PriorityClasses."""
 SYNC_SECONDS: Final = 30.0
 """Until the policies of the cluster are read after a start."""
 
@@ -47,6 +49,7 @@ class ApplyProfiles:
     def __init__(
         self,
         server: ApiServer,
+        inventory: Inventory,
         resources: ResourcesRead,
         clock: Clock,
         owned: Callable[[], Collection[int]],
@@ -58,6 +61,7 @@ class ApplyProfiles:
         bundle: Callable[[], str],
     ) -> None:
         self._server = server
+        self._inventory = inventory
         self._resources = resources
         self._choice = choice
         self._address = address
@@ -78,6 +82,24 @@ class ApplyProfiles:
         """Why the documents of a kind are not in force (slackwater.kubernetes.usecases.follow_documents)."""
         return self.refusal if plural == PROFILES else ""
 
+    def note(self, key: str) -> str:
+        """What a profile does otherwise than it says, for want of its PriorityClass or in limited namespaces; empty for
+        other documents, `PLURAL/NAME`."""
+        plural, _, name = key.partition("/")
+        profile = self._parsed(name) if plural == PROFILES else None
+        if profile is None:
+            return ""
+        limited, known = self._resources.limited_namespaces() or {}, self._inventory.items(NAMESPACES)
+        labels = {name: dict(known[name].labels) for name in limited if name in known and name not in self._excluded}
+        _, without = with_known_class(profile, self._classes())
+        return "; ".join(filter(None, (without, effect_of_limits(profile, limited, labels))))
+
+    def _classes(self) -> Mapping[str, tuple[int, str]]:
+        return {
+            name: (known.value, "PreemptLowerPriority" if known.preempts else "Never")
+            for name, known in self._inventory.items(PRIORITY_CLASSES).items()
+        }
+
     async def __call__(self) -> None:
         """Work until cancelled."""
         while True:
@@ -87,7 +109,7 @@ class ApplyProfiles:
             try:
                 await self.apply()
                 refusal = ""
-                if self._choice.chosen is ProfileMode.WEBHOOK:
+                if self._choice.chosen is ProfileMode.WEBHOOK or self._names_classes():
                     again_at = self._clock.now() + timedelta(seconds=COMPARE_SECONDS)
             except SlackwaterError as error:
                 refusal = error.message
@@ -114,10 +136,15 @@ class ApplyProfiles:
         profiles = self.profiles()
         if profiles is None:
             return
+        limited = self._resources.limited_namespaces()
+        if limited is None and matters(profiles):
+            if not self._starts():
+                raise Misconfigured("ResourceQuotas and LimitRanges cannot be listed: a right is missing")
+            return
         match self._choice.chosen:
             case ProfileMode.POLICY:
                 await self._remove_webhook()
-                await self._apply_policy(mutation_objects(profiles, self._excluded))
+                await self._apply_policy(mutation_objects(profiles, self._excluded, limited or ()))
             case ProfileMode.WEBHOOK:
                 if not self._choice.has_policies or await self._apply_policy([]):
                     await self._apply_webhook(profiles)
@@ -186,16 +213,28 @@ class ApplyProfiles:
         by the service of the kind."""
         if not self._resources.is_synced(PROFILES):
             return None
-        found = []
-        for name, item in self._resources.items(PROFILES).items():
-            document = {
-                "apiVersion": API_VERSION,
-                "kind": CLUSTER_COLOCATION_PROFILE.name,
-                "metadata": {"name": name},
-                "spec": item.read_spec(),
-            }
-            try:
-                found.append(ClusterColocationProfile.parse(document))
-            except InvalidInput as error:
-                log.warning("profile left out", profile=name, reason=error.message)
-        return found
+        if not self._inventory.is_synced(PRIORITY_CLASSES) and self._starts():
+            return None
+        found, classes = map(self._parsed, self._resources.items(PROFILES)), self._classes()
+        return [with_known_class(profile, classes)[0] for profile in found if profile is not None]
+
+    def _names_classes(self) -> bool:
+        """Whether a PriorityClass that changes may change what is applied."""
+        found = map(self._parsed, self._resources.items(PROFILES))
+        return any(profile is not None and profile.spec.priority_class is not None for profile in found)
+
+    def _parsed(self, name: str) -> ClusterColocationProfile | None:
+        item = self._resources.items(PROFILES).get(name)
+        if item is None:
+            return None
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": CLUSTER_COLOCATION_PROFILE.name,
+            "metadata": {"name": name},
+            "spec": item.read_spec(),
+        }
+        try:
+            return ClusterColocationProfile.parse(document)
+        except InvalidInput as error:
+            log.warning("profile left out", profile=name, reason=error.message)
+            return None

@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from slackwater.apiserver.cluster_events import ClusterEvent, pod_subject
 from slackwater.apiserver.inventory import Inventory
-from slackwater.apiserver.port import ApiServer, BudgetRefused
+from slackwater.apiserver.port import ApiServer, BudgetRefused, EvictionRefused
 from slackwater.apiserver.records import PodRecord
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome, completion_id
@@ -62,7 +63,9 @@ class CarryOutEvictions:
         mode: EvictionMode,
         owned: Callable[[], Collection[int]],
         changed: asyncio.Event,
+        report: Callable[[ClusterEvent], None] = lambda _: None,
     ) -> None:
+        self._report = report
         self._server = server
         self._inventory = inventory
         self._intents = intents
@@ -173,6 +176,7 @@ class CarryOutEvictions:
         self._tracked |= {row.node: row.evictions for row in written}
         for event in events:
             self._meter.completed(event.data.outcome)
+            self._report_end(event.data)
             log.info("eviction ended", node=event.data.node, id=event.data.id, outcome=event.data.outcome.value)
 
     async def _reload(self, nodes: Collection[str]) -> None:
@@ -193,13 +197,33 @@ class CarryOutEvictions:
             return CallAnswer(ServerAnswer.GONE)
         except Conflict:
             return CallAnswer(ServerAnswer.OTHER_POD)
+        except EvictionRefused as error:
+            return CallAnswer(ServerAnswer.REFUSED, error.message)
         except SlackwaterError as error:
             return CallAnswer(ServerAnswer.FAILED, error.message)
         return CallAnswer(ServerAnswer.ACCEPTED)
 
+    def _report_end(self, end: EvictionCompleted) -> None:
+        """Report an eviction that ended no pod. One that did was reported when it was accepted."""
+        if end.outcome not in (EvictionOutcome.REFUSED, EvictionOutcome.EXPIRED, EvictionOutcome.FAILED):
+            return
+        pod = self._pods_of([end.node])[end.node].get(end.pod_uid)
+        if pod is not None:
+            subject = pod_subject(pod.key, pod.uid)
+            note = f"not evicted for {end.writer}: {end.detail}"
+            self._report(ClusterEvent(subject, f"Eviction{end.outcome.value.capitalize()}", "Evict", note, True))
+
+    def _report_accepted(self, due: EvictionCall) -> None:
+        found = (eviction for eviction in self._tracked.get(due.node, ()) if eviction.id == due.id)
+        for eviction in found:
+            note = f"evicted for {eviction.writer} from node {due.node}: slackwater why pod/{due.pod}"
+            self._report(ClusterEvent(pod_subject(due.pod, due.uid), "EvictionAccepted", "Evict", note))
+
     def _note(self, due: EvictionCall, answer: CallAnswer) -> None:
         self._meter.called(answer.answer.value)
         log.info("eviction called", node=due.node, id=due.id, pod=due.pod, answer=answer.answer.value)
+        if answer.answer is ServerAnswer.ACCEPTED and not due.dry_run:
+            self._report_accepted(due)
         now = self._clock.now()
         self._tracked[due.node] = tuple(
             after_answer(eviction, answer, self._mode, now) if eviction.id == due.id else eviction

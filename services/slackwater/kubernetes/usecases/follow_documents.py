@@ -40,7 +40,8 @@ STORED: Final = FollowVerdict(FollowStatus.TRUE, "Followed", "")
 
 class FollowDocuments:
     """The documents of all kinds. `changed` is set whenever planning may have a new result; `hindered` says why what a
-    kind's documents want is not in force although they are stored."""
+    kind's documents want is not in force although they are stored, `noted` where one has another effect than it says.
+    """
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class FollowDocuments:
         owned: Callable[[], Collection[int]],
         changed: asyncio.Event,
         hindered: Callable[[str], str] = lambda _: "",
+        noted: Callable[[str], str] = lambda _: "",
     ) -> None:
         self._server = server
         self._resources = resources
@@ -63,6 +65,7 @@ class FollowDocuments:
         self._owned = owned
         self._changed = changed
         self._hindered = hindered
+        self._noted = noted
         self._entries: dict[str, LedgerEntry] | None = None
         """None: another replica follows the documents."""
         self._stored: dict[str, StoredDocument] = {}
@@ -273,7 +276,10 @@ class FollowDocuments:
         in_force = entry.in_force if entry is not None and entry.uid == resource.uid else 0
         if entry is not None and (entry.uid, entry.generation) == (resource.uid, resource.generation):
             why = self._hindered(plural) if entry.verdict.status is FollowStatus.TRUE else ""
-            return (FollowVerdict(FollowStatus.FALSE, "NotInForce", why) if why else entry.verdict), in_force
+            if why:
+                return FollowVerdict(FollowStatus.FALSE, "NotInForce", why), in_force
+            note = self._noted(f"{plural}/{resource.key}") if entry.verdict.status is FollowStatus.TRUE else ""
+            return (FollowVerdict(FollowStatus.TRUE, "InForceInPart", note) if note else entry.verdict), in_force
         why = self.refusals.get(f"{plural}/{resource.key}", "")
         return (FollowVerdict(FollowStatus.UNKNOWN, "ServiceUnavailable", why) if why else None), in_force
 

@@ -58,6 +58,7 @@ class IntentsRead:
                 decision_id=eviction.decision_id,
                 grace_seconds=eviction.grace_seconds,
                 deadline=eviction.deadline,
+                waits=eviction.waits,
                 cause=event.id,
                 traceparent=event.traceparent or "",
             )

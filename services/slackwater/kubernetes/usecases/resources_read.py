@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from slackwater.apiserver.mirror import Mirror
-from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, ObjectRecord, document_kind
+from slackwater.apiserver.objects import LIMIT_RANGES, MUTATION_BINDINGS, MUTATIONS, QUOTAS, ObjectRecord, document_kind
 from slackwater.apiserver.port import WatchEvent
 from slackwater.apiserver.records import ApiRecord, WatchedKind
+from slackwater.profiles.limits import limited_namespaces
 from slackwater.resources.catalog import KINDS
 from slackwater.resources.kind import Kind
 
@@ -18,6 +19,8 @@ DOCUMENT_KINDS: Final[Mapping[str, tuple[Kind, WatchedKind[ObjectRecord]]]] = {
 }
 """Every kind of documents by plural, with its custom resources."""
 POLICY_KINDS: Final = (MUTATIONS, MUTATION_BINDINGS)
+LIMITING_KINDS: Final = (QUOTAS, LIMIT_RANGES)
+"""What limits the pods of a namespace (slackwater.profiles.limits)."""
 
 
 class ResourcesRead:
@@ -26,7 +29,8 @@ class ResourcesRead:
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._mirrors: dict[str, Mirror[Any]] = {
-            kind.plural: Mirror() for kind in (*(watched for _, watched in DOCUMENT_KINDS.values()), *POLICY_KINDS)
+            kind.plural: Mirror()
+            for kind in (*(watched for _, watched in DOCUMENT_KINDS.values()), *POLICY_KINDS, *LIMITING_KINDS)
         }
 
     def is_synced(self, plural: str) -> bool:
@@ -35,6 +39,16 @@ class ResourcesRead:
 
     def items(self, plural: str) -> Mapping[str, ObjectRecord]:
         return self._mirrors[plural].items
+
+    def limited_namespaces(self) -> Mapping[str, str] | None:
+        """What limits each namespace; None: not listed yet."""
+        if not all(self.is_synced(kind.plural) for kind in LIMITING_KINDS):
+            return None
+        return limited_namespaces(
+            (kind.kind, key, item.read_spec() or {})
+            for kind in LIMITING_KINDS
+            for key, item in self.items(kind.plural).items()
+        )
 
     def replace(self, kind: WatchedKind[T], items: Iterable[T]) -> Sequence[object]:
         """Set a kind to the state of a list."""

@@ -10,6 +10,7 @@ from slackwater.apiserver.records import NAMESPACES
 from slackwater.kubernetes.ports import AdmissionMeter
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import Clock
+from slackwater.profiles.limits import matters
 from slackwater.profiles.profile import ClusterColocationProfile
 from slackwater.profiles.review import answer, patch_of, read_request
 from slackwater.telemetry.logs import get_logger
@@ -22,7 +23,7 @@ _WAIT_SECONDS: Final = 0.05
 
 
 class ReviewPods:
-    """`profiles` are those of the cluster, or None before they were listed."""
+    """`profiles` are those of the cluster, and `limited` its limited namespaces; None before they were listed."""
 
     def __init__(
         self,
@@ -31,19 +32,22 @@ class ReviewPods:
         clock: Clock,
         meter: AdmissionMeter,
         excluded: Collection[str],
+        limited: Callable[[], Collection[str] | None],
     ) -> None:
         self._inventory = inventory
         self._profiles = profiles
         self._clock = clock
         self._meter = meter
         self._excluded = excluded
+        self._limited = limited
 
     async def __call__(self, body: object) -> dict[str, Any]:
         """The answer to an AdmissionReview. Raises InvalidInput for what is none."""
         request = read_request(body)
         uid, namespace = str(request["uid"]), str(request.get("namespace") or "")
         try:
-            patch = patch_of(request, self._known_profiles(), await self._labels(namespace), self._excluded)
+            profiles, labels = self._known_profiles(), await self._labels(namespace)
+            patch = patch_of(request, profiles, labels, self._excluded, self._known_limits(profiles))
         except InvalidInput as error:
             log.warning("pod left as it is", namespace=namespace, reason=error.message)
             self._meter.reviewed("failed")
@@ -56,6 +60,13 @@ class ReviewPods:
         if profiles is None:
             raise InvalidInput("the profiles were not listed yet")
         return profiles
+
+    def _known_limits(self, profiles: Sequence[ClusterColocationProfile]) -> Collection[str]:
+        """Raises InvalidInput if they matter and are not known."""
+        limited = self._limited()
+        if limited is None and matters(profiles):
+            raise InvalidInput("ResourceQuotas and LimitRanges were not listed yet")
+        return limited or ()
 
     async def _labels(self, namespace: str) -> Mapping[str, str]:
         """Raises InvalidInput if the namespace is not known."""

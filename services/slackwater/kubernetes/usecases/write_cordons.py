@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
+from slackwater.apiserver.cluster_events import ClusterEvent, node_subject
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.port import ApiServer
-from slackwater.apiserver.records import is_newer
+from slackwater.apiserver.records import ClusterNode, is_newer
 from slackwater.events.envelope import Event
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.kubernetes.domain.cordon_plan import (
@@ -52,7 +53,9 @@ class WriteCordons:
         effect: CordonEffect,
         owned: Callable[[], Collection[int]],
         changed: asyncio.Event,
+        report: Callable[[ClusterEvent], None] = lambda _: None,
     ) -> None:
+        self._report = report
         self._server = server
         self._inventory = inventory
         self._clock = clock
@@ -132,9 +135,19 @@ class WriteCordons:
             self._inventory.note_written(after)
             self._meter.written("uncordoned" if write.taint is None else "cordoned")
             news = self._news.get(write.node)
+            if (write.taint is None) != (node.cordon is None):  # a renewed cordon is no news
+                self._report(_event_of(node, write, "" if news is None else news.decision_id))
             log.info(
                 "cordon written",
                 node=write.node,
                 taint="" if write.taint is None else write.taint.value,
                 decision_id="" if news is None else news.decision_id,
             )
+
+
+def _event_of(node: ClusterNode, write: CordonWrite, decision: str) -> ClusterEvent:
+    subject = node_subject(node.key, node.uid)
+    if write.taint is None:
+        return ClusterEvent(subject, "Uncordoned", "Uncordon", "the taint slackwater.io/cordoned was removed")
+    why = f": slackwater why decision/{decision}" if decision else ""
+    return ClusterEvent(subject, "Cordoned", "Cordon", f"the taint slackwater.io/cordoned was written{why}")
