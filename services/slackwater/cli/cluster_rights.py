@@ -63,8 +63,18 @@ SERVICE_RIGHTS: Sequence[ClusterRight] = (
         ClusterRight(
             "admissionregistration.k8s.io",
             name,
-            ("list", "watch", "create", "patch", "delete"),
+            _READ,
+            "whether the policy of profiles is there",
+        )
+        for name in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
+    ),
+    *(
+        ClusterRight(
+            "admissionregistration.k8s.io",
+            name,
+            ("create", "patch", "delete"),
             "profiles, as the one policy that changes new pods",
+            name="profiles.slackwater.io",
         )
         for name in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
     ),
@@ -98,19 +108,19 @@ INSTALL_RIGHTS: Sequence[ClusterRight] = tuple(
         ("", "namespaces", "slackwater and slackwater-node"),
         ("", "services", "names of the console, of PostgreSQL and of NATS"),
         ("", "serviceaccounts", "one per service"),
-        ("", "secrets", "made by `slackwater secrets`"),
+        ("", "secrets", "made by the chart's job, or by `slackwater secrets`"),
         ("", "persistentvolumeclaims", "backups"),
         ("apps", "deployments", "the services"),
         ("apps", "statefulsets", "PostgreSQL and NATS"),
         ("apps", "daemonsets", "the agents"),
-        ("batch", "jobs", "migrate"),
-        ("batch", "cronjobs", "backup"),
+        ("batch", "jobs", "migrate; secrets of a release"),
+        ("batch", "cronjobs", "backup; secrets of a release"),
         ("policy", "poddisruptionbudgets", "one replica of each service stays"),
         ("networking.k8s.io", "networkpolicies", "every path that is not named is closed"),
         ("apiextensions.k8s.io", "customresourcedefinitions", "the kinds of documents"),
-        ("rbac.authorization.k8s.io", "clusterroles", "viewer, operator, admin, and the service kubernetes"),
+        ("rbac.authorization.k8s.io", "clusterroles", "viewer, operator, admin, agents, the service kubernetes"),
         ("rbac.authorization.k8s.io", "clusterrolebindings", "of the service kubernetes"),
-        ("rbac.authorization.k8s.io", "roles", "of the service kubernetes: one Secret"),
+        ("rbac.authorization.k8s.io", "roles", "of the service kubernetes: one Secret; of the job that makes secrets"),
         ("rbac.authorization.k8s.io", "rolebindings", "the same"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicies", "what a schema cannot refuse"),
         ("admissionregistration.k8s.io", "validatingadmissionpolicybindings", "the same"),

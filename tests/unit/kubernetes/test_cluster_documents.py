@@ -41,7 +41,7 @@ from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.kinds import KindScene, no_checks
 
-AUTONOMIES, PROFILES, QUOTAS = document_kind(AUTONOMY), document_kind(PROFILE), document_kind(ELASTIC_QUOTA)
+AUTONOMIES, PROFILES, ELASTIC_QUOTAS = document_kind(AUTONOMY), document_kind(PROFILE), document_kind(ELASTIC_QUOTA)
 TRUE = FollowVerdict(FollowStatus.TRUE, "Followed", "")
 FALSE = FollowVerdict(FollowStatus.FALSE, "InvalidInput", "no")
 TOKEN = "a-token-that-is-long-enough"  # noqa: S105 - of this test
@@ -227,10 +227,10 @@ async def test_a_tree_comes_and_goes_in_any_order(cluster: DocumentCluster, away
     async def change(deleted: bool) -> None:
         for name, parent in sorted(TREE.items()):  # a parent may come after its child, and go before it
             if deleted:
-                cluster.server.delete(QUOTAS, name)
+                cluster.server.delete(ELASTIC_QUOTAS, name)
             else:
                 spec = {"isParent": "leaf" not in name, "max": {"cpu": "8"}, **({"parent": parent} if parent else {})}
-                cluster.server.put(QUOTAS, {"metadata": {"name": name}, "spec": spec})
+                cluster.server.put(ELASTIC_QUOTAS, {"metadata": {"name": name}, "spec": spec})
 
     async with cluster.running():
         await change(deleted=False)
@@ -248,14 +248,14 @@ async def test_a_tree_comes_and_goes_in_any_order(cluster: DocumentCluster, away
 
 async def test_a_parent_that_is_deleted_first_goes_when_its_last_child_does(cluster: DocumentCluster) -> None:
     async with cluster.running() as service:
-        await cluster.apply(QUOTAS, "parent", isParent=True, max={"cpu": "8"})
-        await cluster.apply(QUOTAS, "child", parent="parent", max={"cpu": "8"})
-        cluster.server.delete(QUOTAS, "parent")
+        await cluster.apply(ELASTIC_QUOTAS, "parent", isParent=True, max={"cpu": "8"})
+        await cluster.apply(ELASTIC_QUOTAS, "child", parent="parent", max={"cpu": "8"})
+        cluster.server.delete(ELASTIC_QUOTAS, "parent")
         await cluster.seconds(20)
         check = next(check for check in await service.checks() if check.name == "kubernetes-documents")
         assert "elasticquotas/parent: " in check.detail
         assert "has 1 children (child): delete or move them first" in check.detail
-        cluster.server.delete(QUOTAS, "child")
+        cluster.server.delete(ELASTIC_QUOTAS, "child")
         await cluster.seconds(65)
         check = next(check for check in await service.checks() if check.name == "kubernetes-documents")
         assert (cluster.names("elasticquotas"), check.detail) == ({"default"}, "")
