@@ -197,7 +197,7 @@ class Site:
 
 async def stored(bus: NatsBus) -> dict[str, int]:
     """The last position of each stream of facts. Intents are left out: leases are renewed for ever."""
-    names = ("AGENTS", "DECISIONS", "WINDOWS", "NODES", "STATE")
+    names = ("AGENTS", "DECISIONS", "WINDOWS", "STATE")
     return {name: (await bus.jetstream.stream_info(name)).state.last_seq for name in names}
 
 

@@ -13,7 +13,7 @@ class NodeDescribed(Payload):
     """The current properties of the node."""
 
     TYPE: ClassVar[str] = "node.described"
-    STREAM: ClassVar[str] = "NODES"
+    STREAM: ClassVar[str] = "STATE"
     FROM_AGENT: ClassVar[bool] = True
     ALSO_FROM: ClassVar[frozenset[str]] = frozenset({"ingestion"})  # of a node that is back after its deletion
 

@@ -152,7 +152,7 @@ async def kill_simulated(folder: Path, strictness: Strictness, times: int) -> Re
 async def _alive_since(bus: NatsBus, at: float) -> bool:
     """Whether the running agent, not the previous one, has answered or reported."""
     try:
-        last = await bus.jetstream.get_last_msg("NODES", f"sw.v1.node.described.*.{NODE}")
+        last = await bus.jetstream.get_last_msg("STATE", f"sw.v1.node.described.*.{NODE}")
     except (NatsError, TimeoutError):
         return False
     described = datetime.fromisoformat((last.headers or {})["ce-time"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,11 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from slackwater.bus.admin.permissions import AGENT_CONNECTIONS, AGENT_SUBSCRIPTIONS, agent_user
-from slackwater.bus.connect.access import AGENT_API_PREFIX, inbox_of
+from slackwater.bus.connect.access import AGENT_API_PREFIX, AGENT_MESSAGE_BYTES, inbox_of
+from slackwater.events.envelope import event_of, own_subjects
+from slackwater.events.node_described import NodeDescribed
+from slackwater.model.errors import InvalidInput
+from slackwater.testing.reports import described
 
 MINE, OTHER = NODES
 
@@ -45,7 +50,20 @@ async def test_an_agent_has_a_few_connections_and_subscriptions(tmp_path: Path) 
                     await asyncio.sleep(0.05)
             assert "maximum subscriptions exceeded" in str(clients[0].last_error)
             assert not any(client.is_closed for client in clients[1:])
+            subject = own_subjects(NodeDescribed, MINE)
+            await clients[1].publish(subject, bytes(AGENT_MESSAGE_BYTES))
+            await clients[1].flush()
+            await clients[1].publish(subject, bytes(AGENT_MESSAGE_BYTES + 1))
+            async with asyncio.timeout(60):
+                while not clients[1].is_closed:
+                    await asyncio.sleep(0.05)
+            assert not any(client.is_closed for client in clients[2:])
             async with broker.agent(OTHER) as other:
-                assert await other.connected()
+                now = datetime.now(UTC)
+                facts = described(OTHER, now)
+                large = facts.model_copy(update={"boot_epoch": "x" * AGENT_MESSAGE_BYTES})
+                with pytest.raises(InvalidInput, match="bytes"):
+                    await other.publish(event_of(large, source=f"agent/{OTHER}", time=now))
+                assert await other.connected(), "the agent's own bus does not send what would end its connection"
     finally:
         await broker.server.stop()

@@ -41,7 +41,7 @@ from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.ingestion.domain.reports import Arrival, KnownNode
 from slackwater.ingestion.domain.validation import Accepted, ReportLimits, judge
 from slackwater.ingestion.usecases.report_mapping import report_from
-from slackwater.model.bounds import MOST_CPU_MILLI
+from slackwater.model.bounds import MOST_CPU_MILLI, MOST_DOCUMENT
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -212,7 +212,7 @@ def test_the_limits_are_those_of_the_streams() -> None:
         *((IntentObserved, MOST_ANSWER_BYTES), (EvictionCompleted, MOST_ANSWER_BYTES)),
     ):
         assert most + HEADER_BYTES == streams[payload.STREAM].max_message_bytes, payload.TYPE
-    largest = streams[NodeDescribed.STREAM].max_message_bytes or 0
+    largest = streams[NodeDescribed.STREAM].max_message_bytes or MOST_DOCUMENT
     assert largest - HEADER_BYTES > 2 * MOST_NODE_LABEL_BYTES
 
 

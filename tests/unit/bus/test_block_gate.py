@@ -137,4 +137,4 @@ def test_what_agents_publish_is_what_a_block_stops() -> None:
 
 def test_streams_that_keep_the_last_value_of_each_subject() -> None:
     topology = load()
-    assert {name for name in topology.streams if topology.keeps_last(name)} == {"NODES", "STATE", "INTENTS"}
+    assert {name for name in topology.streams if topology.keeps_last(name)} == {"STATE", "INTENTS"}

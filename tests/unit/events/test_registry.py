@@ -17,8 +17,8 @@ STREAMS = {
     "USAGE": {"usage.reported", "health.reported"},
     "URGENT": {"waterline.crossed"},
     "WINDOWS": {"usage.windowed"},
-    "NODES": {"node.described"},
     "STATE": {
+        "node.described",
         "node.liveness_changed",
         "peak.predicted",
         "resources.offered",

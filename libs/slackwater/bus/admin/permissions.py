@@ -17,14 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from slackwater.bus.admin.streams import Topology, durable_names, event_named
-from slackwater.bus.connect.access import AGENT_API_PREFIX, API_PREFIX, agent_user, inbox_of
+from slackwater.bus.connect.access import AGENT_API_PREFIX, AGENT_MESSAGE_BYTES, API_PREFIX, agent_user, inbox_of
 from slackwater.events import envelope
 from slackwater.events.envelope import BroadcastPayload, Payload, agent_subjects, own_subjects, subjects_of
 from slackwater.events.registry import BROADCASTS, EVENTS
 
 CONTROL = "CONTROL"
 AGENT_CONNECTIONS, AGENT_SUBSCRIPTIONS = 8, 64
-"""Connections of an agent's account, and subscriptions of each. It has two with some ten, and twice that while it
+"""Beside AGENT_MESSAGE_BYTES of one message: connections of an agent's account, and subscriptions of each. It has two with some ten, and twice that while it
 reconnects.
 """
 BACKUP, RESTORE = "backup", "restore"
@@ -196,7 +196,8 @@ def accounts_config(
 def _agent_account(agent: PartSubjects, node: str, passwords: Mapping[str, str]) -> list[str]:
     name, imports = agent_user(node), agent_imports(agent, node)
     lines = [f"  {json.dumps(name)} {{"]
-    lines.append(f"    limits {{ max_connections: {AGENT_CONNECTIONS}, max_subscriptions: {AGENT_SUBSCRIPTIONS} }}")
+    bounds = f"max_connections: {AGENT_CONNECTIONS}, max_subscriptions: {AGENT_SUBSCRIPTIONS}"
+    lines.append(f"    limits {{ {bounds}, max_payload: {AGENT_MESSAGE_BYTES} }}")
     hears = agent_subscriptions(agent, node)
     lines.append(f"    users: [ {_user(name, passwords, sorted(imports.values()), f'{inbox_of(name)}.>', *hears)} ]")
     lines.append("    imports: [")

@@ -18,6 +18,10 @@ from slackwater.runtime.loopback import is_loopback
 
 API_PREFIX = "$JS.API"
 AGENT_API_PREFIX = "sw.js"
+AGENT_MESSAGE_BYTES = 524_288
+"""Most that an agent's account may publish as one message, headers included: a report of 600 pods. The broker ends a
+connection that publishes more.
+"""
 """Prefix of the JetStream API in an agent's account; see bus.permissions."""
 
 
@@ -41,6 +45,11 @@ class NatsAccess(BaseSettings):
     key: Path | None = None
     """Client certificate and key, for a broker that requires one (mTLS)."""
     api_prefix: str = API_PREFIX
+
+    @property
+    def message_bytes(self) -> int | None:
+        """Most that its account may publish as one message; None: what the broker takes."""
+        return None if self.api_prefix == API_PREFIX else AGENT_MESSAGE_BYTES
 
     def of_agent(self, node: str) -> NatsAccess:
         """Returns the access with the agent's user filled in when only a password was given.

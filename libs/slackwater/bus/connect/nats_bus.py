@@ -90,7 +90,7 @@ class NatsBus:
         prefix = access.api_prefix if access else API_PREFIX
         self._js: JetStreamContext = client.jetstream(timeout=REQUEST_SECONDS, prefix=prefix)
         self._confined = confined_to(access)
-        self._publisher = StreamPublisher(client, PUBLISH_SECONDS)
+        self._publisher = StreamPublisher(client, PUBLISH_SECONDS, access.message_bytes if access else None)
         self.unread = UnreadSubjects(process_meters())
         self._broadcasts = Broadcasts(client, self.unread)
         self._counters: dict[str, Counters] = {}

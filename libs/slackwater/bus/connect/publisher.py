@@ -44,8 +44,10 @@ class StreamPublisher:
     `timeout_seconds`.
     """
 
-    def __init__(self, client: Client, timeout_seconds: float) -> None:
+    def __init__(self, client: Client, timeout_seconds: float, most_bytes: int | None = None) -> None:
+        """`most_bytes`: what the account may publish, where that is less than the broker takes."""
         self._client = client
+        self._most_bytes = most_bytes
         self._timeout = timeout_seconds
         self._inbox = client.new_inbox()
         self._numbers = itertools.count(1)
@@ -82,7 +84,7 @@ class StreamPublisher:
         answer, StreamFull when the stream is at its limit; InvalidInput for a message that it can
         never accept, NotStored when no stream captures the subject.
         """
-        _refuse_unsendable(message, self._client.max_payload)
+        _refuse_unsendable(message, self._most_bytes or self._client.max_payload)
         if not self._client.is_connected:
             raise Unavailable(f"not connected to NATS: {message.subject} was not published")
         token = str(next(self._numbers))

@@ -35,7 +35,7 @@ MOST_MESSAGE_BYTES: Final = 524_288 - HEADER_BYTES
 MOST_ANSWER_BYTES: Final = 131_072 - HEADER_BYTES
 """Of an answer to an intent or an eviction, as the stream AGENTS takes it."""
 MOST_POD_LABEL_BYTES: Final = 16_384
-MOST_NODE_LABEL_BYTES: Final = 65_536
+MOST_NODE_LABEL_BYTES: Final = 131_072
 """Of labels, and of annotations."""
 _MOST_DETAIL: Final = 1024
 """Characters of what an eviction or a start says of itself."""
