@@ -1,7 +1,7 @@
 """What of a cluster would make the API server refuse pods that a profile has changed. Pure.
 
-A pod must not state a PriorityClass that is missing or has another value. A quota of CPU or memory refuses a pod that asks
-for it by another name, and a LimitRange adds native amounts to one.
+A pod must not state a PriorityClass that is missing or has another value. A quota of CPU or memory refuses a pod that
+asks for it by another name, and a LimitRange adds native amounts to one.
 """
 
 from __future__ import annotations
