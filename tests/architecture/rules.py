@@ -106,6 +106,7 @@ PURE_PACKAGES = (
     *("slackwater.resources.metadata", "slackwater.resources.names", "slackwater.resources.selectors"),
     "slackwater.resources.cel",
     *("slackwater.apiserver.resource_names", "slackwater.apiserver.records"),
+    "slackwater.apiserver.cluster_events",
     *("slackwater.apiserver.node_pods", "slackwater.apiserver.workloads"),
     "slackwater.descheduling",
     "slackwater.reservations",

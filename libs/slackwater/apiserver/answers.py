@@ -123,9 +123,9 @@ def _refused_eviction(message: str, details: Mapping[str, Any]) -> SlackwaterErr
 
 def is_final_refusal(error: SlackwaterError) -> bool:
     """Whether the same request is refused again however often it is sent, until something else changes. Credentials are
-    rotated, so that another try may succeed."""
+    rotated, and a server that has just started knows no rights yet: then another try may succeed."""
     is_final = isinstance(error, InvalidInput | Misconfigured)
-    return is_final and not isinstance(error, CredentialsRefused)
+    return is_final and not isinstance(error, CredentialsRefused | RightMissing)
 
 
 def _status(body: bytes) -> Mapping[str, Any]:

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from slackwater.apiserver.cluster_events import ClusterEvent
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.kind_follower import KindFollower, ServerVersions
 from slackwater.apiserver.port import ApiServer
@@ -102,7 +101,7 @@ class EnsuranceParts:
         inventory: Inventory,
         evicting: asyncio.Event,
         cordoning: asyncio.Event,
-        report: Callable[[ClusterEvent], None],
+        events: ReportEvents,
     ) -> None:
         clock, owned, meters = replica.clock, replica.partitions.working, process_meters()
         store = KeyedEvictionStore(replica.database, replica.quarantine)
@@ -117,11 +116,13 @@ class EnsuranceParts:
             settings.evictions,
             owned,
             evicting,
-            report,
+            events.report,
         )
         self.cordons = WriteCordons(
-            server, inventory, clock, CordonMetrics(meters), settings.cordons, owned, cordoning, report
+            server, inventory, clock, CordonMetrics(meters), settings.cordons, owned, cordoning, events.report
         )
+        reporting = Repeat(work=events, clock=clock, seconds=EVENT_SECONDS, missed="events are not written")
+        self.loops: Mapping[str, Loop] = {"cordons": self.cordons, "evictions": self.evictions, "events": reporting}
 
 
 class AdmissionParts:
@@ -243,8 +244,9 @@ class ResourceParts:
             )
             self.refusals, self.unwritten = following.refusals, following.unwritten
 
-    def report_to(self, events: ReportEvents) -> None:
-        """Let refused documents and profiles be reported."""
+    def report_to(self, events: ReportEvents, status: WriteStatus, cordons: WriteCordons) -> None:
+        """Let refused writes to nodes, refused documents and profiles be reported."""
+        events.sources = {"offer": lambda: status.refusals, "cordon": lambda: cordons.refusals}
         events.documents = lambda: self.refusals
         if self._applies:
             events.profiles, events.note = self.admission.profiles.hinders, self.admission.profiles.note
@@ -269,9 +271,8 @@ class KubernetesService(ReplicatedService):
     ) -> None:
         """With `documents` the cluster's custom resources become the documents of the services."""
         replica = Replica("kubernetes", platform)
-        clock, meter = replica.clock, KubernetesMetrics(process_meters())
+        clock, meter, versions = replica.clock, KubernetesMetrics(process_meters()), ServerVersions()
         changed, evicting, cordoning = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        owned, versions = replica.partitions.working, ServerVersions()
 
         def nodes_changed() -> None:
             changed.set()
@@ -290,25 +291,15 @@ class KubernetesService(ReplicatedService):
             clock,
             meter,
             settings.policy(),
-            owned,
+            replica.partitions.working,
             changed,
             settings.refused_seconds,
         )
         self.parts = parts = ResourceParts(settings, replica, server, inventory, meter, documents, versions)
-        self.events = events = ReportEvents(
-            server,
-            inventory,
-            parts.resources,
-            clock,
-            EventMetrics(process_meters()),
-            owned,
-            socket.gethostname(),
-            enabled=settings.events,
-        )
-        ensured = EnsuranceParts(settings, replica, server, inventory, evicting, cordoning, events.report)
+        self.events = events = event_reporter(settings, replica, server, inventory, parts.resources)
+        ensured = EnsuranceParts(settings, replica, server, inventory, evicting, cordoning, events)
         self.evictions, self.cordons = evictions, cordons = ensured.evictions, ensured.cordons
-        events.sources = {"offer": lambda: status.refusals, "cordon": lambda: cordons.refusals}
-        parts.report_to(events)
+        parts.report_to(events, status, cordons)
 
         def partitions_changed() -> None:
             nodes_changed()
@@ -324,9 +315,7 @@ class KubernetesService(ReplicatedService):
                 **parts.loops,
                 **bus_watches(replica.bus, offers, ensured.intents, cordons),
                 "status": status,
-                "cordons": cordons,
-                "evictions": evictions,
-                "events": Repeat(work=events, clock=clock, seconds=EVENT_SECONDS, missed="events are not written"),
+                **ensured.loops,
                 **budget_loops(replica, inventory),
                 "counts": counts(meter, inventory, server, clock),
             },
@@ -346,6 +335,16 @@ class KubernetesService(ReplicatedService):
     def drain_seconds(self) -> float:
         """slackwater.runtime.service.Draining."""
         return self.parts.admission.webhook.drain_seconds
+
+
+def event_reporter(
+    settings: KubernetesSettings, replica: Replica, server: ApiServer, inventory: Inventory, resources: ResourcesRead
+) -> ReportEvents:
+    """What writes Kubernetes Events, in the name of this pod."""
+    meter, owned = EventMetrics(process_meters()), replica.partitions.working
+    return ReportEvents(
+        server, inventory, resources, replica.clock, meter, owned, socket.gethostname(), enabled=settings.events
+    )
 
 
 def counts(meter: KubernetesMetrics, inventory: Inventory, server: ApiServer, clock: Clock) -> Loop:

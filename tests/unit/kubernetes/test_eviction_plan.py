@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from slackwater.apiserver.records import OwnerRef, PodRecord
 from slackwater.intents.controls import MIGRATION
 from slackwater.kubernetes.domain.eviction_plan import (
+    FORBIDDEN_SECONDS,
     REMOVES_FAILED,
     STUCK_SECONDS,
     CallAnswer,
@@ -98,6 +99,18 @@ def test_what_the_server_refuses_for_good_ends_at_once_with_its_reason(waits: bo
     assert (ended.outcome, ended.detail) == (EvictionOutcome.REFUSED, "the API server refuses it: two budgets")
     _, calls = step(node(eviction(waits=waits), tracked=(ended,), pods=(pod(),)), 60)
     assert calls == ()
+
+
+def test_a_right_that_stays_missing_ends_an_eviction_and_one_of_a_starting_server_does_not() -> None:
+    forbidden = CallAnswer(ServerAnswer.FORBIDDEN, "no right")
+    called, _ = step(node(eviction(), pods=(pod(),)))
+    waiting = after_answer(called, forbidden, EvictionMode.CARRY_OUT, EPOCH)
+    called, calls = step(node(eviction(), tracked=(waiting,), pods=(pod(),)), 1)
+    assert len(calls) == 1
+    accepted = after_answer(called, CallAnswer(ServerAnswer.ACCEPTED), EvictionMode.CARRY_OUT, EPOCH)
+    assert accepted.phase is EvictionPhase.ACCEPTED
+    ended = after_answer(called, forbidden, EvictionMode.CARRY_OUT, EPOCH + timedelta(seconds=FORBIDDEN_SECONDS))
+    assert (ended.outcome, ended.detail) == (EvictionOutcome.REFUSED, "no right")
 
 
 def test_a_call_whose_answer_was_lost_is_judged_by_its_pod() -> None:

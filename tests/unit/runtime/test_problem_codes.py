@@ -51,6 +51,7 @@ NEVER_ANSWERED = frozenset(
         "version_expired",
         "fields_owned",
         "disruption_budget",
+        "eviction_refused",
         "kind_not_served",
         # of gRPC calls only
         "exhausted",

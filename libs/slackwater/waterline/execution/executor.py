@@ -150,7 +150,8 @@ def _less(times: Sequence[datetime], in_vain: Sequence[datetime | None]) -> tupl
 
 def _still_true(state: ExecutorState, analysis: Analysis, limits: ActionLimits, now: datetime) -> ExecutorState:
     """Returns the state without finished or expired entries. A pod that terminates shows that its eviction was
-    accepted; an eviction that was not accepted in time is given up like a refused one.
+    accepted; an eviction that was not accepted in time is given up like a refused one, but for
+    a shorter time, because nothing is known against it.
     """
     pods = {uid: one.pod for uid, one in analysis.exposed.by_uid.items()}
     state = ExecutorState(
@@ -164,7 +165,8 @@ def _still_true(state: ExecutorState, analysis: Analysis, limits: ActionLimits, 
     )
     for one in state.underway:
         if one.answer_by is not None and one.answer_by <= now:
-            state = refused(state, one.uid, ActionKind.EVICT, UNANSWERED, now, limits)
+            briefly = replace(limits, retry_seconds=limits.answer_seconds or limits.retry_seconds)
+            state = refused(state, one.uid, ActionKind.EVICT, UNANSWERED, now, briefly)
     return state
 
 

@@ -29,6 +29,8 @@ from slackwater.waterline.facts import eviction_marks as marks
 
 ANSWER_SECONDS: Final = 16.0
 """A call without an answer is made again after this time, if the pod is not being deleted."""
+FORBIDDEN_SECONDS: Final = 8.0
+"""A right that is missing for so long ends an eviction."""
 FIRST_PAUSE_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 10.0
 AFTER_GRACE_SECONDS: Final = 10.0
@@ -81,6 +83,8 @@ class TrackedEviction:
     detail: Text = ""
     completed_at: Moment | None = None
     waits: bool = True
+    forbidden_at: Moment | None = None
+    """Since when a right has been missing."""
 
     @property
     def ends_by(self) -> datetime:
@@ -134,6 +138,8 @@ class ServerAnswer(StrEnum):
     BUDGET = "budget"
     GONE = "gone"
     OTHER_POD = "other_pod"
+    FORBIDDEN = "forbidden"
+    """A right is missing, or the server has just started and knows none yet."""
     REFUSED = "refused"
     """It refused for a reason that does not pass by itself."""
     FAILED = "failed"
@@ -183,6 +189,8 @@ def after_answer(eviction: TrackedEviction, answer: CallAnswer, mode: EvictionMo
             return _completed(eviction, EvictionOutcome.ALREADY_GONE, "the API server has no such pod", now)
         case ServerAnswer.OTHER_POD:
             return _completed(eviction, EvictionOutcome.ALREADY_GONE, "another pod has its name", now)
+        case ServerAnswer.FORBIDDEN:
+            return _forbidden(eviction, answer.message, now)
         case ServerAnswer.REFUSED:
             return _completed(eviction, EvictionOutcome.REFUSED, f"the API server refuses it: {answer.message}", now)
         case ServerAnswer.BUDGET if not eviction.waits:
@@ -193,6 +201,14 @@ def after_answer(eviction: TrackedEviction, answer: CallAnswer, mode: EvictionMo
         case ServerAnswer.FAILED:
             pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * math.ldexp(1, min(eviction.calls - 1, 10)))
             return replace(eviction, due_at=now + timedelta(seconds=pause), refusal=answer.message)
+
+
+def _forbidden(eviction: TrackedEviction, message: str, now: datetime) -> TrackedEviction:
+    since = eviction.forbidden_at or now
+    if now >= since + timedelta(seconds=FORBIDDEN_SECONDS):
+        return _completed(eviction, EvictionOutcome.REFUSED, message, now)
+    due = now + timedelta(seconds=FIRST_PAUSE_SECONDS)
+    return replace(eviction, phase=EvictionPhase.WAITING, due_at=due, refusal=message, forbidden_at=since)
 
 
 def _is_over(eviction: TrackedEviction, wanted: Mapping[str, TrackedEviction], now: datetime) -> bool:

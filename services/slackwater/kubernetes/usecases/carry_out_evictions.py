@@ -15,7 +15,7 @@ from typing import Final
 
 from slackwater.apiserver.cluster_events import ClusterEvent, pod_subject
 from slackwater.apiserver.inventory import Inventory
-from slackwater.apiserver.port import ApiServer, BudgetRefused, EvictionRefused
+from slackwater.apiserver.port import ApiServer, BudgetRefused, EvictionRefused, RightMissing
 from slackwater.apiserver.records import PodRecord
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome, completion_id
@@ -197,6 +197,8 @@ class CarryOutEvictions:
             return CallAnswer(ServerAnswer.GONE)
         except Conflict:
             return CallAnswer(ServerAnswer.OTHER_POD)
+        except RightMissing as error:
+            return CallAnswer(ServerAnswer.FORBIDDEN, error.message)
         except EvictionRefused as error:
             return CallAnswer(ServerAnswer.REFUSED, error.message)
         except SlackwaterError as error:
