@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from slackwater.cli.cluster_snapshot import NAMES_ONLY, list_items
 from slackwater.cli.secret_files import POSTGRES_CA, Deployment, readers, write_secrets
-from slackwater.model.errors import InvalidInput, NotFound
+from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
 
 if TYPE_CHECKING:
     from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
@@ -26,6 +26,8 @@ AGENTS: Final = "agent-access"
 PASSWORD: Final = "nats-password"  # noqa: S105 - the name of a file
 MOUNTED: Final = f"/run/secrets/slackwater/{POSTGRES_CA}"
 """The authority of an external PostgreSQL in the pods that use it."""
+MOST_BYTES: Final = 1024 * 1024
+"""What a Secret holds, by Kubernetes."""
 Data = Mapping[str, bytes]
 
 
@@ -61,6 +63,7 @@ async def update_secrets(server: HttpApiServer, release: ReleaseSecrets) -> list
         write_secrets(_deployment(release, folder, nodes))
         after = {reader: _files(folder / reader) for reader in readers()}
         wanted = _of_agents(folder, nodes)
+    _check_sizes({**after, AGENTS: wanted}, release)
     written = []
     for reader, data in after.items():
         if data and data != before[reader]:
@@ -133,6 +136,19 @@ def _of_agents(folder: Path, nodes: tuple[str, ...]) -> Data:
         files = _files(folder / "agents" / node)
         found |= {"ca.crt": files["ca.crt"], f"{node}.{PASSWORD}": files[PASSWORD]}
     return found
+
+
+def _check_sizes(secrets: Mapping[str, Data], release: ReleaseSecrets) -> None:
+    """Raises Misconfigured for more than a Secret holds, before any is written."""
+    for reader, data in secrets.items():
+        size = sum(map(len, data.values()))
+        if size > MOST_BYTES:
+            raise Misconfigured(
+                f"the Secret {release.prefix}{reader} would have {size} bytes, for the agents of so many nodes, and"
+                f" Kubernetes takes {MOST_BYTES}: keep agents off some nodes, or use an external broker"
+                " (nats.external.url) with `slackwater nats-config`",
+                field="node",
+            )
 
 
 async def _read(server: HttpApiServer, namespace: str, name: str) -> Data:
