@@ -5,7 +5,7 @@ Measured once on a busy 2-core machine: 10,000 quotas in three resources take 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,10 @@ class TreeArrays:
     minimum: Ints
     maximum: Ints
     named: Flags
-    """Whether the max names the resource; where not, `maximum` means nothing and there is no runtime."""
+    """Whether the max names the resource; where not, `maximum` means nothing."""
     weight: Ints
+    weighed: Flags
+    """Whether `weight` has the weight; where not, it is what the parent has of the resource."""
     guaranteed: Ints
     lends: Flags
     scales: Flags
@@ -49,14 +51,14 @@ class TreeFigures:
     minimum: Ints
     """In force, after scaling."""
     runtime: Ints
-    """0 where the max does not name the resource."""
 
 
-def arrays_of(quotas: Sequence[Quota]) -> TreeArrays:
-    """Returns the declarations as arrays. Raises BrokenTree."""
+def arrays_of(quotas: Sequence[Quota], resources: Iterable[str] = ()) -> TreeArrays:
+    """Returns the declarations as arrays, in the resources that they name and in `resources`. Raises BrokenTree."""
     order = top_down(quotas)
     rows = {quota.name: row for row, quota in enumerate(order)}
-    resources = sorted({key for quota in order for key in (*quota.maximum, *quota.minimum, *quota.own_request)})
+    named = {key for quota in order for key in (*quota.maximum, *quota.minimum, *quota.own_request)}
+    resources = sorted({*named, *resources})
     parent = np.array([rows.get(quota.parent, -1) for quota in order], np.int64)
     return TreeArrays(
         names=tuple(rows),
@@ -65,10 +67,12 @@ def arrays_of(quotas: Sequence[Quota]) -> TreeArrays:
         levels=tuple(_levels(order)),
         minimum=matrix([quota.minimum for quota in order], resources),
         maximum=matrix([quota.maximum for quota in order], resources),
-        named=np.array([[key in quota.maximum for key in resources] for quota in order], bool).reshape(
-            len(order), len(resources)
-        ),
+        named=_flags([[key in quota.maximum for key in resources] for quota in order], len(resources)),
         weight=matrix([quota.shared_weight for quota in order], resources),
+        weighed=_flags(
+            [[key in quota.maximum or key in quota.shared_weight for key in resources] for quota in order],
+            len(resources),
+        ),
         guaranteed=matrix([quota.guaranteed for quota in order], resources),
         lends=np.array([quota.lends for quota in order], bool),
         scales=np.array([quota.scales for quota in order], bool),
@@ -79,6 +83,10 @@ def matrix(amounts: Sequence[Amounts], resources: Sequence[str]) -> Ints:
     """Returns (rows, resources); what is not named is 0."""
     filled = [[each.get(key, 0) for key in resources] for each in amounts]
     return np.array(filled, np.int64).reshape(len(amounts), len(resources))
+
+
+def _flags(rows: Sequence[Sequence[bool]], columns: int) -> Flags:
+    return np.array(rows, bool).reshape(len(rows), columns)
 
 
 def runtimes(tree: TreeArrays, own_request: Ints, total: Ints) -> TreeFigures:
@@ -97,15 +105,15 @@ def runtimes(tree: TreeArrays, own_request: Ints, total: Ints) -> TreeFigures:
         above = tree.parent[rows][siblings.starts]
         totals = np.where((above < 0)[:, None], total[None, :], runtime[above])
         minimum[rows] = _scaled(tree, rows, siblings, totals)
+        weight = np.where(tree.weighed[rows], np.maximum(tree.weight[rows], 0), np.maximum(totals, 0)[siblings.run])
         for column in range(len(tree.resources)):
             runtime[rows, column] = _shared(
                 totals[:, column],
                 siblings,
                 minimum=np.maximum(minimum[rows, column], tree.guaranteed[rows, column]),
                 request=limit[rows, column],
-                weight=np.maximum(tree.weight[rows, column], 0),
+                weight=weight[:, column],
                 lends=tree.lends[rows],
-                takes_part=tree.named[rows, column],
             )
     return TreeFigures(request, limit, minimum, runtime)
 
@@ -177,14 +185,11 @@ def _scaled(tree: TreeArrays, rows: slice, siblings: _Siblings, totals: Ints) ->
     return np.where(short[siblings.run] & scales, scaled, minimum)
 
 
-def _shared(
-    totals: Ints, siblings: _Siblings, *, minimum: Ints, request: Ints, weight: Ints, lends: Flags, takes_part: Flags
-) -> Ints:
+def _shared(totals: Ints, siblings: _Siblings, *, minimum: Ints, request: Ints, weight: Ints, lends: Flags) -> Ints:
     """As level_share.share, for all parents of a level in one dimension. `totals` is by run, all others by row."""
     runtime = np.where(lends, np.minimum(request, minimum), minimum)
-    runtime[~takes_part] = 0
     pool = totals - siblings.sums(runtime)
-    short = np.flatnonzero((request > minimum) & takes_part & (weight > 0))
+    short = np.flatnonzero((request > minimum) & (weight > 0))
     while (short := short[pool[siblings.run[short]] > 0]).size:
         runs = siblings.run[short]
         among = _siblings(runs)

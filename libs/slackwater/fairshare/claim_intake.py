@@ -80,7 +80,7 @@ def _above(layout: TreeLayout, quota: str, amounts: Amounts, limit: QuotaLimit) 
         declared = layout.quotas[name]
         allowed: Mapping[str, int] = declared.maximum
         if limit is QuotaLimit.MIN:
-            allowed = {key: declared.minimum.get(key, 0) for key in declared.maximum}
+            allowed = {key: declared.minimum.get(key, 0) for key in amounts}
         found += [
             LimitExcess(name, limit, resource, 0, amount, allowed[resource])
             for resource, amount in sorted(amounts.items())

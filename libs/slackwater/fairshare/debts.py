@@ -66,7 +66,7 @@ def _level(
 ) -> Mapping[str, tuple[dict[str, int], dict[str, int]]]:
     """Returns (borrowed, lent) of each child."""
     found: dict[str, tuple[dict[str, int], dict[str, int]]] = {child.name: ({}, {}) for child in children}
-    resources = {key for child in children for key in (*child.maximum, *state.entitled[child.name])}
+    resources = {key for child in children for key in (*state.used.get(child.name, ()), *state.entitled[child.name])}
     for resource in sorted(resources):
         above, idle, entitled = {}, {}, 0
         for child in children:

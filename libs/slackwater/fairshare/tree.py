@@ -1,7 +1,8 @@
 """A quota tree: requests climb to the root, runtime comes down.
 
 Source: shared/facts/koordinator-quota-scheduling.md 1.3 and 1.4, issue 26. Amounts are integers by resource name: CPU
-in milli-cores (`is_cpu`), all others in their base unit. A quota limits no resource that its max does not name.
+in milli-cores (`is_cpu`), all others in their base unit. A resource that a max does not name is unlimited, and shared,
+lent and given back as any other (docs/differences.md).
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ class Quota:
     @property
     def shared_weight(self) -> Amounts:
         return self.weight if any(self.weight.values()) else self.maximum
+
+    def weight_of(self, resource: str, total: int) -> int:
+        """Returns its weight in one dimension. A resource without a max weighs as much as the parent has of it."""
+        return self.shared_weight.get(resource, 0 if resource in self.maximum else total)
 
     @property
     def entitled(self) -> Amounts:
@@ -199,7 +204,8 @@ def share_level(
 ) -> QuotaLevel:
     """Returns how a parent's total is shared among its children, sorted by name; `demand` has theirs by name."""
     minimum = scale_mins(total, [ScaledChild(child.name, child.minimum, child.scales) for child in children])
-    resources = sorted({resource for child in children for resource in child.maximum})
+    named = {resource for child in children for resource in (*child.maximum, *demand[child.name].limited)}
+    resources = sorted({*total, *named})
     sharing = {
         resource: share(
             total.get(resource, 0),
@@ -208,12 +214,11 @@ def share_level(
                     name=child.name,
                     minimum=minimum[child.name].get(resource, 0),
                     request=demand[child.name].limited.get(resource, 0),
-                    weight=child.shared_weight.get(resource, 0),
+                    weight=child.weight_of(resource, total.get(resource, 0)),
                     lends=child.lends,
                     guaranteed=child.guaranteed.get(resource, 0),
                 )
                 for child in children
-                if resource in child.maximum
             ],
         )
         for resource in resources
@@ -222,12 +227,8 @@ def share_level(
 
 
 def level_runtime(level: QuotaLevel, children: Sequence[Quota]) -> dict[str, Amounts]:
-    """Returns the runtime of each child of a level, in the resources that its max names."""
+    """Returns the runtime of each child of a level."""
     return {
-        child.name: {
-            resource: sharing.runtime[child.name]
-            for resource, sharing in level.sharing.items()
-            if child.name in sharing.runtime
-        }
+        child.name: {resource: sharing.runtime[child.name] for resource, sharing in level.sharing.items()}
         for child in children
     }

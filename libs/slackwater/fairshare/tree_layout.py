@@ -41,6 +41,7 @@ class TreeLayout:
         for quota in self.order:
             self.paths[quota.name] = (quota.name, *self.paths.get(quota.parent, ()))
         self._arrays = arrays_of(quotas)
+        """In all resources that declarations, totals and requests have named."""
         self._rows = {name: row for row, name in enumerate(self._arrays.names)}
         self._fair: tuple[Amounts, Figures] | None = None
         self._entitled: tuple[Amounts, Figures] | None = None
@@ -86,6 +87,7 @@ class TreeLayout:
         return changed if len(changed) <= few else None
 
     def _whole(self, requested: Figures, total: Amounts) -> Figures:
+        self._know(total, *requested.values())
         try:
             own = matrix([requested.get(name, {}) for name in self._arrays.names], self._arrays.resources)
             figures = runtimes(self._arrays, own, self._row(total))
@@ -97,6 +99,7 @@ class TreeLayout:
         """Returns what each quota may have whatever others request; one that declares neither min nor guaranteed amount
         has nothing."""
         if self._entitled is None or self._entitled[0] != total:
+            self._know(total)
             try:
                 found: Figures = self._declared(entitlements(self._arrays, self._row(total)).tolist())
             except OverflowError:
@@ -108,7 +111,7 @@ class TreeLayout:
         """Returns the runtime of each quota if all requested as much as they may: what its min and weight are worth."""
         if self._fair is None or self._fair[0] != total:
             full = {
-                quota.name: {key: min(amount, total.get(key, 0)) for key, amount in quota.maximum.items()}
+                quota.name: {key: min(quota.maximum.get(key, amount), amount) for key, amount in total.items()}
                 for quota in self.order
                 if quota.name not in self.with_children
             }
@@ -120,16 +123,18 @@ class TreeLayout:
         quotas = [replace(quota, own_request=requested.get(quota.name, {})) for quota in self.order]
         return ledger(quotas, total).runtime
 
+    def _know(self, *named: Amounts) -> None:
+        """Make the arrays again where these amounts name further resources."""
+        further = {key for amounts in named for key in amounts} - set(self._arrays.resources)
+        if further:
+            self._arrays = arrays_of(self.order, {*self._arrays.resources, *further})
+
     def _row(self, total: Amounts) -> Ints:
         return np.array([total.get(key, 0) for key in self._arrays.resources], np.int64)
 
     def _named(self, rows: list[list[int]]) -> Figures:
         return {
-            quota.name: {
-                key: amount
-                for key, amount in zip(self._arrays.resources, rows[self._rows[quota.name]], strict=True)
-                if key in quota.maximum
-            }
+            quota.name: dict(zip(self._arrays.resources, rows[self._rows[quota.name]], strict=True))
             for quota in self.order
         }
 

@@ -247,7 +247,7 @@ class TreeRounds:
         if self._now_s - claim.submitted_s <= self._settings.starvation_s or self._is_bound(claim):
             return False
         runtime = self._state.runtime[claim.quota]
-        return all(amount <= runtime.get(resource, amount) for resource, amount in claim.request.items())
+        return all(amount <= runtime.get(resource, 0) for resource, amount in claim.request.items())
 
     def _backs_off(self, claim: QuotaClaim) -> bool:
         return self._now_s < may_borrow_s(claim, self._settings)

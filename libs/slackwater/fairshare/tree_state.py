@@ -65,20 +65,20 @@ class TreeState:
             LimitExcess(name, QuotaLimit.MIN, resource, used, amount, allowed)
             for name in self.layout.paths[claim.quota]
             for resource, amount in amounts.items()
-            if amount > 0 and resource in self.layout.quotas[name].maximum
+            if amount > 0
             for used in (self._bound.get(name, {}).get(resource, 0),)
             for allowed in (self.layout.quotas[name].minimum.get(resource, 0),)
             if used + amount > allowed
         ]
 
     def within(self, limits: Figures, quota: str, amounts: Amounts) -> bool:
-        """Returns whether the quota stays within its limit with these amounts. What its max names not is unlimited."""
-        limit, occupied = limits[quota], self.after.of(quota)
+        """Returns whether the quota stays within its limit with these amounts."""
+        occupied, needed = self.after.of(quota), [resource for resource, amount in amounts.items() if amount > 0]
         maximum = self.layout.quotas[quota].maximum
+        if limits is self.entitled and needed and not any(resource in maximum for resource in needed):
+            return False
         return all(
-            occupied.get(resource, 0) + amount <= limit.get(resource, 0)
-            for resource, amount in amounts.items()
-            if amount > 0 and resource in maximum
+            occupied.get(resource, 0) + amounts[resource] <= self._limit(limits, quota, resource) for resource in needed
         )
 
     def largest(self, claim: QuotaClaim, limits: Figures | None) -> Amounts | None:
@@ -135,17 +135,25 @@ class TreeState:
             if occupied.get(resource, 0) > amount
         }
 
+    def _limit(self, limits: Figures, quota: str, resource: str) -> int:
+        """Returns how much of a resource the quota may use within `limits`.
+
+        A resource that its max does not name has no min either: there its runtime is what belongs to it, so that a
+        quota of memory alone gets its min of memory for claims that need some CPU.
+        """
+        is_named = limits is not self.entitled or resource in self.layout.quotas[quota].maximum
+        return (limits if is_named else self.runtime)[quota].get(resource, 0)
+
     def _room(self, claim: QuotaClaim, resource: str, limits: Figures | None) -> int:
         found = min(self.now.room(claim.quota, resource), self.after.room(claim.quota, resource))
         path, quotas = self.layout.paths[claim.quota], self.layout.quotas
-        if limits is not None and resource in quotas[claim.quota].maximum:
+        if limits is not None:
             occupied = self.after.of(claim.quota).get(resource, 0)
-            found = min(found, limits[claim.quota].get(resource, 0) - occupied)
+            found = min(found, self._limit(limits, claim.quota, resource) - occupied)
         if claim.non_preemptible:
             for name in path:
-                if resource in quotas[name].maximum:
-                    bound = self._bound.get(name, {}).get(resource, 0)
-                    found = min(found, quotas[name].minimum.get(resource, 0) - bound)
+                bound = self._bound.get(name, {}).get(resource, 0)
+                found = min(found, quotas[name].minimum.get(resource, 0) - bound)
         return max(found, 0)
 
     def _climb(self, sums: dict[str, dict[str, int]], quota: str, amounts: Amounts) -> None:

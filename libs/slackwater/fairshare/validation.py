@@ -23,12 +23,12 @@ class QuotaRule(StrEnum):
     NAME = "name"
     AMOUNT = "amount"
     MIN_WITHIN_MAX = "min_within_max"
+    GUARANTEED_WITHIN_MIN = "guaranteed_within_min"
     PARENT = "parent"
     CYCLE = "cycle"
     TREE = "tree"
     KEYS = "keys"
     MIN_SUM = "min_sum"
-    GUARANTEED_SUM = "guaranteed_sum"
     IS_PARENT = "is_parent"
     IN_USE = "in_use"
 
@@ -76,7 +76,8 @@ def _alone(new: Quota) -> Iterator[QuotaRefusal]:
     if new.name == SYSTEM:
         told = f"{SYSTEM} is what the pods of the system itself request; it comes off the total, name another"
         yield QuotaRefusal(QuotaRule.NAME, "metadata.name", told)
-    for field, amounts in (("spec.min", new.minimum), ("spec.max", new.maximum), ("spec.sharedWeight", new.weight)):
+    declared = (new.minimum, new.maximum, new.weight, new.guaranteed)
+    for field, amounts in zip(("spec.min", "spec.max", "spec.sharedWeight", "spec.guaranteed"), declared, strict=True):
         for resource, amount in sorted(amounts.items()):
             if amount < 0:
                 yield QuotaRefusal(QuotaRule.AMOUNT, f"{field}.{resource}", f"{amount} is below 0")
@@ -87,6 +88,11 @@ def _alone(new: Quota) -> Iterator[QuotaRefusal]:
         elif amount > new.maximum[resource]:
             told = f"min {amount} is more than max {new.maximum[resource]}"
             yield QuotaRefusal(QuotaRule.MIN_WITHIN_MAX, f"spec.min.{resource}", told)
+
+    for resource, amount in sorted(new.guaranteed.items()):
+        if amount > (allowed := new.minimum.get(resource, 0)):
+            told = f"guaranteed {amount} is more than min {allowed}: it is what stays of a min that is scaled down"
+            yield QuotaRefusal(QuotaRule.GUARANTEED_WITHIN_MIN, f"spec.guaranteed.{resource}", told)
 
 
 def _above(quotas: Mapping[str, Quota], new: Quota, claims: Mapping[str, int]) -> Iterator[QuotaRefusal]:
@@ -110,7 +116,6 @@ def _above(quotas: Mapping[str, Quota], new: Quota, claims: Mapping[str, int]) -
     yield from _keys(new, parent, "spec")
     siblings = [quota for quota in quotas.values() if quota.parent == parent.name and quota.name != new.name]
     yield from _sum(parent, added(new.minimum, *(quota.minimum for quota in siblings)), "spec.min")
-    yield from _guaranteed_sum(parent, [new, *siblings])
 
 
 def _below(quotas: Mapping[str, Quota], new: Quota) -> Iterator[QuotaRefusal]:
@@ -126,7 +131,6 @@ def _below(quotas: Mapping[str, Quota], new: Quota) -> Iterator[QuotaRefusal]:
         yield from _keys(child, new, f"child {child.name}: spec")
     if children:
         yield from _sum(new, added(*(child.minimum for child in children)), "spec.min")
-        yield from _guaranteed_sum(new, children)
 
 
 def _changed(quotas: Mapping[str, Quota], new: Quota, claims: Mapping[str, int]) -> Iterator[QuotaRefusal]:
@@ -154,22 +158,6 @@ def _sum(parent: Quota, minimum: Amounts, field: str) -> Iterator[QuotaRefusal]:
         if amount > (allowed := parent.minimum.get(resource, 0)):
             told = f"the children of {parent.name} are promised {amount} {resource}, its own min is {allowed}"
             yield QuotaRefusal(QuotaRule.MIN_SUM, f"{field}.{resource}", told)
-
-
-def _guaranteed_sum(parent: Quota, children: Sequence[Quota]) -> Iterator[QuotaRefusal]:
-    """A child is entitled to its min or its guaranteed amount: more than the parent's would come out of other quotas.
-
-    Only resources of which a child is guaranteed more than its min: `_sum` compares the others.
-    """
-    allowed, promised = parent.entitled, added(*(child.entitled for child in children))
-    for resource in sorted({key for child in children for key in child.guaranteed}):
-        beyond_min = any(child.guaranteed.get(resource, 0) > child.minimum.get(resource, 0) for child in children)
-        if beyond_min and promised[resource] > allowed.get(resource, 0):
-            told = (
-                f"the children of {parent.name} are promised {promised[resource]} {resource}, by min or guaranteed"
-                f" amount; its own is {allowed.get(resource, 0)}"
-            )
-            yield QuotaRefusal(QuotaRule.GUARANTEED_SUM, f"spec.guaranteed.{resource}", told)
 
 
 def _circular(quotas: Mapping[str, Quota], new: Quota) -> bool:

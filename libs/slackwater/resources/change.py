@@ -22,7 +22,7 @@ class Change(Generic[R, V]):
     document  as it is stored (None: deleted)
     before    what was stored (empty: nothing)
     would     of a dry run: what would be in force
-    warning   why this replica does not follow it yet, although it is stored
+    warning   why this replica does not follow it yet, although it is stored, or what its author is to know of it
     """
 
     document: R | None
@@ -123,7 +123,10 @@ class ChangeResources(Generic[R, V]):
             await self.hooks.confirm(transaction.unit, [row_of(stored, row.name) for row in changed], would)
             for row in changed:
                 await transaction.save(row)
-        warning = await self._try_to_follow() if any(each.is_changed for each in staged) else ""
+        noticed = (self.hooks.notice(would.values[each.row.name]) for each in staged if each.row.name in would.values)
+        warning = "; ".join(filter(None, noticed))
+        if any(each.is_changed for each in staged):
+            warning = await self._try_to_follow() or warning
         shown: Sequence[R] = [each.document for each in staged]
         try:
             shown = await self._with_status(shown)

@@ -84,6 +84,10 @@ class Hooks(Generic[R, V]):
         Raises InvalidInput, Conflict, Unavailable.
         """
 
+    def notice(self, value: V) -> str:
+        """Returns what the author of a document that was stored is to know, such as that it has no effect yet."""
+        return ""
+
     def accepted(self, value: V, row: StoredResource) -> V:
         """A value with what only its row says of it, such as when it was stored."""
         return value

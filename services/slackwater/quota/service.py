@@ -46,7 +46,7 @@ class QuotaService(ReplicatedService):
         self.changes = {served.kind: served.changes() for served in (quotas, profiles)}
         self.trees = trees = QuotaTrees(quotas.in_force, profiles.in_force, totals)
         self.claims = claims = ManageClaims(store, trees, history, clock, meter, settings.arbitration())
-        hooks.follow(claims.counts, claims.counts_for_change, claims.runtime_changes)
+        hooks.follow(claims.counts, claims.counts_for_change, claims.runtime_changes, trees.all_totals)
         rounds = ArbitrationRounds(
             claims,
             trees,

@@ -22,24 +22,26 @@ Sums = dict[str, dict[str, int]]
 
 @st.composite
 def quota_trees(draw: st.DrawFn) -> list[Quota]:
-    """Leaves a and b below the root, c below p, d below q below p; mins fit into the parent's, maxes may exceed it."""
+    """Leaves a and b below the root, c below p, d below q below p; mins fit into the parent's, maxes may exceed it, or
+    name one resource alone."""
     found = []
     for name in LEAVES:
-        minimum = {key: draw(st.integers(0, 4)) for key in RESOURCES}
+        named = draw(st.sampled_from([RESOURCES, RESOURCES, RESOURCES[:1], RESOURCES[1:]]))
+        minimum = {key: draw(st.integers(0, 4)) for key in named}
         found.append(
             Quota(
                 name=name,
                 parent=PARENTS[name],
                 minimum=minimum,
-                maximum={key: minimum[key] + draw(st.integers(2, 12)) for key in RESOURCES},
-                weight={key: draw(st.integers(0, 3)) for key in RESOURCES} if draw(st.booleans()) else {},
+                maximum={key: minimum[key] + draw(st.integers(2, 12)) for key in named},
+                weight={key: draw(st.integers(0, 3)) for key in named} if draw(st.booleans()) else {},
                 lends=draw(st.sampled_from([True, True, True, False])),
             )
         )
     for name in ("q", "p"):
         below = [quota for quota in found if quota.parent == name]
         more = draw(st.sampled_from([0, 0, 2]))
-        minimum = {key: sum(quota.minimum[key] for quota in below) + more for key in RESOURCES}
+        minimum = {key: sum(quota.minimum.get(key, 0) for quota in below) + more for key in RESOURCES}
         maximum = {key: minimum[key] + draw(st.integers(2, 12)) for key in RESOURCES}
         lends = draw(st.sampled_from([True, True, False]))
         found.append(Quota(name, PARENTS[name], minimum=minimum, maximum=maximum, is_parent=True, lends=lends))
@@ -147,7 +149,7 @@ def fits(
         if unlent
     }
     return all(
-        sums[quota.name][key] + below.get(quota.name, {}).get(key, 0) + amount <= quota.maximum[key]
+        sums[quota.name][key] + below.get(quota.name, {}).get(key, 0) + amount <= quota.maximum.get(key, 10**9)
         and (not claim.non_preemptible or bound[quota.name][key] + amount <= quota.minimum.get(key, 0))
         for quota in path
         for key, amount in requested.items()

@@ -69,7 +69,7 @@ def test_no_max_and_no_total_is_exceeded_by_an_admission(snapshot: QuotaSnapshot
             if any(each.quota == name and each.amounts.get(resource) for each in plan.admissions) and any(
                 claim.id == each.claim for each in plan.admissions for claim in admitted if each.amounts.get(resource)
             ):
-                assert sum(claim.holds.get(resource, 0) for claim in admitted) <= quota.minimum[resource]
+                assert sum(claim.holds.get(resource, 0) for claim in admitted) <= quota.minimum.get(resource, 0)
 
 
 @given(snapshots())
@@ -239,7 +239,9 @@ def reclaimable(snapshot: QuotaSnapshot, **settings: float) -> QuotaSnapshot:
 @given(snapshots())
 def test_a_lender_has_its_min_once_reclaims_are_done_whatever_the_delay(snapshot: QuotaSnapshot) -> None:
     """The min as declared where the mins fit into the pool."""
-    least = {key: sum(quota.minimum[key] for quota in snapshot.quotas if quota.parent == ROOT) for key in RESOURCES}
+    least = {
+        key: sum(quota.minimum.get(key, 0) for quota in snapshot.quotas if quota.parent == ROOT) for key in RESOURCES
+    }
     total = {key: max(amount, snapshot.totals[""][key]) for key, amount in least.items()}
     snapshot = replace(reclaimable(snapshot, reclaim_delay_s=1e9), totals={"": total})
     snapshot, plan = settled(snapshot, step_s=0.0)
@@ -247,7 +249,7 @@ def test_a_lender_has_its_min_once_reclaims_are_done_whatever_the_delay(snapshot
     minimum = {quota.name: quota.minimum for quota in snapshot.quotas}
     for claim in first_waiting(snapshot, plan):
         assert any(
-            sums[claim.quota][key] + amount > minimum[claim.quota][key]
+            sums[claim.quota][key] + amount > minimum[claim.quota].get(key, 0)
             for key, amount in claim.request.items()
             if amount
         ), f"{claim} is within the min"

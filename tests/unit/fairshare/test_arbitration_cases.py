@@ -76,6 +76,41 @@ def test_a_lender_gets_its_min_back_at_once_from_the_least_important_and_newest(
     assert (found.places[0].reason, found.reservations) == (WaitReason.RECLAIMING, ["b0"])
 
 
+OF_MEMORY = Quota("a", maximum={"memory": 100})
+BOTH = {"": {"cpu": 10, "memory": 100}}
+
+
+def test_what_a_max_does_not_name_is_borrowed_and_given_back_for_a_min() -> None:
+    holds_all = [running(f"a{place}", 2, float(place)) for place in range(5)]
+    promised = Quota("b", minimum={"cpu": 10}, maximum={"cpu": 10})
+    found = plan([OF_MEMORY, promised], [*holds_all, claim("b0", 10, 50.0)], totals=BOTH)
+    assert {each.victim for each in found.reclaims} == {each.id for each in holds_all}
+    assert {each.reason for each in found.reclaims} == {ReclaimReason.LENDER_MIN}
+
+
+def test_what_a_max_does_not_name_is_shared_in_turn() -> None:
+    queue = [claim(f"{quota}{place}", 1) for quota in "ab" for place in range(10)]
+    found = plan([OF_MEMORY, Quota("b", maximum={"cpu": 10})], queue, totals=BOTH)
+    assert " ".join(admitted(found)) == "a0 b0 a1 b1 a2 b2 a3 b3 a4 b4"
+
+
+def test_what_is_not_preemptible_holds_nothing_of_a_resource_without_a_min() -> None:
+    quota = Quota("a", minimum={"memory": 50}, maximum={"memory": 100})
+    found = plan([quota, EQUALS[1]], [claim("a0", 1, non_preemptible=True)], totals=BOTH)
+    assert [(each.claim, each.reason) for each in found.refusals] == [("a0", RefusalReason.ABOVE_MIN)]
+
+
+def test_a_min_of_memory_is_had_by_claims_that_need_some_cpu_too() -> None:
+    quotas = [
+        Quota("a", maximum={"cpu": 10, "memory": 100}),
+        Quota("b", minimum={"memory": 60}, maximum={"memory": 60}),
+    ]
+    uses = start(admit(replace(claim("a0", 2), request={"cpu": 2, "memory": 100}), {"cpu": 2, "memory": 100}, 0.0), 0.0)
+    waits = replace(claim("b0", 1, 50.0), request={"cpu": 1, "memory": 60})
+    found = plan(quotas, [uses, waits], totals=BOTH)
+    assert [(each.victim, each.reason) for each in found.reclaims] == [("a0", ReclaimReason.LENDER_MIN)]
+
+
 def test_what_is_reclaimed_is_kept_for_the_claim_it_was_reclaimed_for() -> None:
     uses = [running(f"a{place}", 2, float(place)) for place in range(5)]
     claims = {each.id: each for each in [*uses, claim("b0", 3, 50.0)]}

@@ -38,9 +38,15 @@ FORCE = {quota.name: quota for quota in (ORG, TEAM)}
         (replace(ORG, minimum={"cpu": 5}), QuotaRule.MIN_SUM, "spec.min.cpu", "promised 6 cpu, its own min is 5"),
         (
             Quota("b", "org", {"cpu": 1}, {"cpu": 5}, guaranteed={"cpu": 5}),
-            QuotaRule.GUARANTEED_SUM,
+            QuotaRule.GUARANTEED_WITHIN_MIN,
             "spec.guaranteed.cpu",
-            "promised 11 cpu, by min or guaranteed amount; its own is 10",
+            "5 is more than min 1",
+        ),
+        (
+            Quota("b", "org", maximum={"cpu": 4}, guaranteed={"cpu": 120}),
+            QuotaRule.GUARANTEED_WITHIN_MIN,
+            "spec.guaranteed.cpu",
+            "120 is more than min 0",
         ),
         (replace(ORG, is_parent=False), QuotaRule.IS_PARENT, "spec.isParent", "1 children"),
         (Quota(ROOT), QuotaRule.NAME, "metadata.name", "generated"),
@@ -62,14 +68,6 @@ def test_a_quota_with_claims_becomes_no_parent_and_is_not_deleted() -> None:
 
 def test_the_max_of_a_child_may_exceed_its_parents() -> None:
     assert refusals(FORCE, TEAM, {"team": 3}) == []
-
-
-def test_what_children_are_guaranteed_fits_into_the_min_or_the_guaranteed_amount_of_their_parent() -> None:
-    guaranteed = replace(TEAM, guaranteed={"cpu": 10})
-    assert refusals(FORCE, guaranteed, {}) == []
-    force = {**FORCE, "team": replace(TEAM, guaranteed={"cpu": 12})}
-    assert [one.rule for one in refusals(force, ORG, {})] == [QuotaRule.GUARANTEED_SUM]
-    assert refusals(force, replace(ORG, guaranteed={"cpu": 12}), {}) == []
 
 
 @given(st.lists(trees(5), min_size=1, max_size=4), st.data())

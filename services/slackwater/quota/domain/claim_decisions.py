@@ -147,7 +147,9 @@ def wait_text(place: QueuePlace) -> str:
 def _pool_text(excesses: Sequence[LimitExcess]) -> str:
     """Where nothing that is used would have to end: what quotas keep by `allowLentResource: false` counts as used."""
     return "".join(
-        f"; {excess.resource}: {amount_text(excess.resource, excess.allowed)} in all"
+        f"; no node has {excess.resource}"
+        if not excess.allowed
+        else f"; {excess.resource}: {amount_text(excess.resource, excess.allowed)} in all"
         + (f", of which other quotas do not lend {amount_text(excess.resource, excess.used)}" if excess.used else "")
         + f"; it requests {amount_text(excess.resource, excess.requested)}"
         for excess in excesses

@@ -250,7 +250,9 @@ def _dimensions(view: TreeView, quota: Quota) -> Iterator[DimensionView]:
     level = view.ledger.levels[quota.parent]
     siblings = [each for each in view.quotas.values() if each.parent == quota.parent]
     figures = view.accounts[quota.name]
-    for resource in sorted(quota.maximum):
+    demand = view.ledger.demand[quota.name]
+    concerned = {*quota.maximum, *(key for key, amount in demand.request.items() if amount)}
+    for resource in sorted(concerned & level.sharing.keys()):
         sharing = level.sharing[resource]
         yield DimensionView(
             resource=resource,
@@ -259,8 +261,8 @@ def _dimensions(view: TreeView, quota: Quota) -> Iterator[DimensionView]:
             scaled_min=level.minimum[quota.name].get(resource, 0),
             guaranteed=quota.guaranteed.get(resource, 0),
             entitled=figures.entitled.get(resource, 0),
-            request=view.ledger.demand[quota.name].limited.get(resource, 0),
-            weight=quota.shared_weight.get(resource, 0),
+            request=demand.limited.get(resource, 0),
+            weight=quota.weight_of(resource, level.total.get(resource, 0)),
             first=sharing.first[quota.name],
             rounds=[
                 RoundView(

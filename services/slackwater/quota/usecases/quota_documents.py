@@ -14,7 +14,7 @@ from slackwater.fairshare.documents import (
     pool_of,
     quota_of,
 )
-from slackwater.fairshare.tree import Quota
+from slackwater.fairshare.tree import Amounts, Quota
 from slackwater.fairshare.validation import QuotaRefusal, QuotaRule, deletion_refusals, refusals
 from slackwater.model.errors import Conflict, InvalidInput, SlackwaterError
 from slackwater.resources.hooks import Hooks, InForce
@@ -50,9 +50,15 @@ class ElasticQuotaHooks(Hooks[ElasticQuota, DeclaredQuota]):
     ) -> None:
         self.follow(claims, claims_for_change, preview)
 
-    def follow(self, claims: CountClaims, claims_for_change: CountForChange, preview: Preview | None) -> None:
-        """Use these from now on: they are made of what the hooks resolve."""
-        self._claims, self._claims_for_change, self._preview = claims, claims_for_change, preview
+    def follow(
+        self,
+        claims: CountClaims,
+        claims_for_change: CountForChange,
+        preview: Preview | None,
+        totals: Callable[[], Mapping[str, Amounts]] = dict,
+    ) -> None:
+        """Use these from now on: they are made of what the hooks resolve. `totals`: what each pool has, by tree."""
+        self._claims, self._claims_for_change, self._preview, self._totals = claims, claims_for_change, preview, totals
 
     def first(self) -> ElasticQuota:
         return default_document(CLUSTER)
@@ -85,6 +91,10 @@ class ElasticQuotaHooks(Hooks[ElasticQuota, DeclaredQuota]):
             claims = await self._claims_for_change(unit, set(taken.values()), would.revision)
             self.validate_together(sorted(taken), would, would, claims)
 
+    def notice(self, value: DeclaredQuota) -> str:
+        """Returns what no node has of what a quota declares, as far as it is known what nodes have."""
+        return unoffered(value.quota, self._totals().get(value.quota.tree, {}))
+
     async def preview(self, now: QuotasInForce, would: QuotasInForce, arguments: object) -> Any:
         return None if self._preview is None else await self._preview(now.values, would.values)
 
@@ -108,6 +118,14 @@ class QuotaProfileHooks(Hooks[QuotaProfile, QuotaPool]):
             if others:
                 said = f"spec.tree: tree {tree} is that of quotaprofile {others[0]}: a tree has one pool; name another"
                 raise Conflict(said, code="quota_tree_taken", field="spec.tree")
+
+
+def unoffered(quota: Quota, total: Amounts) -> str:
+    """Returns which resources of a quota its pool does not have; empty before the pool has any."""
+    missing = sorted({*quota.maximum, *quota.minimum} - {key for key, amount in total.items() if amount > 0})
+    if not missing or not any(total.values()):
+        return ""
+    return f"quota {quota.name}: no node has {', '.join(missing)}: claims for it wait until one has"
 
 
 def _readable(row: StoredResource) -> ElasticQuota | None:
