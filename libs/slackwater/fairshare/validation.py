@@ -6,7 +6,7 @@ refused (the peer misses it), and every change is checked, also one of the weigh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from slackwater.fairshare.tree import ROOT, Amounts, BrokenTree, Quota, added, path_to_root
@@ -81,6 +81,10 @@ def _alone(new: Quota) -> Iterator[QuotaRefusal]:
         for resource, amount in sorted(amounts.items()):
             if amount < 0:
                 yield QuotaRefusal(QuotaRule.AMOUNT, f"{field}.{resource}", f"{amount} is below 0")
+    yield from _within(new)
+
+
+def _within(new: Quota) -> Iterator[QuotaRefusal]:
     for resource, amount in sorted(new.minimum.items()):
         if resource not in new.maximum:
             told = f"min names {resource} ({amount}), max does not: add it to spec.max"
