@@ -24,8 +24,8 @@ from slackwater.events.registry import BROADCASTS, EVENTS
 
 CONTROL = "CONTROL"
 AGENT_CONNECTIONS, AGENT_SUBSCRIPTIONS = 8, 64
-"""Beside AGENT_MESSAGE_BYTES of one message: connections of an agent's account, and subscriptions of each. It has two with some ten, and twice that while it
-reconnects.
+"""Beside AGENT_MESSAGE_BYTES of one message: connections of an agent's account, and subscriptions of each. It has two
+with some ten, and twice that while it reconnects.
 """
 BACKUP, RESTORE = "backup", "restore"
 """Users that copy streams and that recreate them from a copy. They are separate because backups run
