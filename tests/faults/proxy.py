@@ -78,7 +78,8 @@ class Proxy:
         assert task is not None
         self._serving.add(task)
         try:
-            await self._join(reader, writer)
+            with suppress(asyncio.CancelledError):  # by `close`; asyncio's callback of Python 3.11 would report it
+                await self._join(reader, writer)
         finally:
             self._serving.discard(task)
             writer.close()
@@ -96,10 +97,12 @@ class Proxy:
                 asyncio.create_task(self._pump(reader, up_writer, upward=True)),
                 asyncio.create_task(self._pump(up_reader, writer, upward=False)),
             }
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-            for pump in pumps:
-                pump.cancel()
-            await asyncio.wait(pumps)
+            try:
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for pump in pumps:
+                    pump.cancel()
+                await asyncio.wait(pumps)
         finally:
             self._pairs.discard(pair)
             for one in pair:

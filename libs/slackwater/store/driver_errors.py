@@ -14,13 +14,14 @@ from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 
-_AWAY = ("08", "57P", "53", "57014", "25P03", "25006", "28", "3D000")
+_READ_ONLY = "25006"
+_AWAY = ("08", "57P", "53", "57014", "25P03", _READ_ONLY, "28", "3D000")
 """SQLSTATE prefixes of an unavailable database, which say nothing about the data in hand:
 connection, shutdown and start, out of resources, statement timeout, transaction ended because the
 client stalled, read-only (demoted, or short of space), login no longer valid, database being
 restored.
 """
-_REFUSES = ("25006", "28", "3D000")
+_REFUSES = (_READ_ONLY, "28", "3D000")
 """The unavailable states in which the server does answer."""
 _AGAIN = ("40",)  # serialization failure, deadlock
 _UNSTORABLE = ("22", "54")
@@ -35,6 +36,11 @@ replica that knows the schema.
 
 def _sqlstate(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Returns whether the server refused to write because it is a standby, or short of space."""
+    return _sqlstate(error) == _READ_ONLY
 
 
 def _verb_of(state: str) -> str:

@@ -118,7 +118,10 @@ class PostgresDatabase:
         try:
             with connecting():
                 async with session_of(self._reserve, self._watch) as connection:
-                    return bool((await connection.execute(_TAKES_WRITES)).scalar())
+                    takes_writes = bool((await connection.execute(_TAKES_WRITES)).scalar())
+                    if not takes_writes:
+                        await connection.invalidate()  # the next one may lead to another server
+                    return takes_writes
         except Unavailable:
             return False
 
@@ -140,9 +143,8 @@ class PostgresDatabase:
         return Connections(pool.checkedout(), pool.checkedin(), waiting)
 
     def relay(self, publish: Publish) -> OutboxRelay:
-        return OutboxRelay(
-            self._dsn, self._service, publish, self._clock, self._fence, self.backlog, self._notifier, self._dial
-        )
+        about = (self._clock, self._fence, self.backlog, self._notifier, self._dial, self._watch)
+        return OutboxRelay(self._dsn, self._service, publish, *about)
 
     def leases(self, member: str) -> PostgresLeases:
         return PostgresLeases(self._dsn, self._service, member, self._dial)

@@ -10,7 +10,8 @@ expire earlier, and the fence ignores heartbeats.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -99,8 +100,7 @@ class PostgresLeases:
         their locks would block the new owner.
         """
         with connecting():
-            async with self._turn:
-                connection = await self._open()
+            async with self._session() as connection:
                 async with connection.transaction():
                     await connection.execute("SET LOCAL synchronous_commit TO on")
                     instance = instance_of(self.member)
@@ -133,8 +133,19 @@ class PostgresLeases:
 
     async def _fetch(self, statement: str, *values: Any) -> list[asyncpg.Record]:
         with connecting():
-            async with self._turn:
-                return list(await (await self._open()).fetch(statement, *values))
+            async with self._session() as connection:
+                return list(await connection.fetch(statement, *values))
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[asyncpg.Connection[Any]]:
+        """Yields the session, and ends it after any failure: its server may be silent, or read-only, while the address
+        leads to another by now."""
+        async with self._turn:
+            try:
+                yield await self._open()
+            except BaseException:
+                await self.close()
+                raise
 
     async def _open(self) -> asyncpg.Connection[Any]:
         if self._connection is not None and not self._connection.is_closed():

@@ -39,6 +39,7 @@ from slackwater.store.outbox_sender import (
     SendOutcome,
 )
 from slackwater.store.port import Backlog, Fence, Publish
+from slackwater.store.server_watch import ServerWatch, server_of
 from slackwater.store.sessions import Dial
 from slackwater.store.tables import HAS_SHARD, PARTITION_OF_ROW
 from slackwater.telemetry.metrics import process_meters
@@ -112,8 +113,10 @@ class OutboxRelay:
         ask: AskBacklog,
         notifier: CommitNotifier,
         dial: Dial = asyncpg.connect,
+        watch: ServerWatch | None = None,
     ) -> None:
         self._dial = dial
+        self._watch = watch
         self._fence = fence
         self._ask = ask
         self._dsn = dsn
@@ -156,7 +159,10 @@ class OutboxRelay:
             "timezone": "UTC",
             "jit": "off",
         }
-        return await self._dial(self._dsn, timeout=5, command_timeout=30, server_settings=settings)
+        session = await self._dial(self._dsn, timeout=5, command_timeout=30, server_settings=settings)
+        if self._watch is not None:
+            self._watch.add(session, await server_of(session))
+        return session
 
     async def _session(self) -> None:
         connection = await self._connect()

@@ -4,16 +4,16 @@ A frozen server, or a network that drops packets, accepts a statement and never 
 server's own statement timeout cannot fire then, and TCP keepalive is answered by the kernel. A bound on
 each statement would be wrong: some may take half a minute. So a use of a session that takes long
 makes this process open one more session. Where that gets no answer, all sessions of the pool end, and
-their statements fail as on any lost connection.
+their statements fail as on any lost connection. Where another server answers it, those of the former end.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Protocol
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 import asyncpg
 
@@ -37,22 +37,26 @@ class WatchedSession(Protocol):
     def terminate(self) -> None: ...
 
 
-Ask = Callable[[], Awaitable[bool]]
+Ask = Callable[[], Awaitable[str | None]]
+"""Returns which server answered a new session; None when none did in time, an empty text when it did not say."""
 
 
 class ServerWatch:
-    """The watch over one pool. `ask` returns whether the server answered a new session in time."""
+    """The watch over one pool. Where the address leads to another server after a failover, the sessions that the former
+    one still holds are ended, too: no packet would end them.
+    """
 
     def __init__(self, ask: Ask, clock: Clock) -> None:
         self._ask = ask
         self._clock = clock
-        self._sessions: WeakSet[Any] = WeakSet()
+        self._sessions: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self._checkouts: set[asyncio.Timeout] = set()
         self._asking: asyncio.Task[None] | None = None
         self._silent = False
 
-    def add(self, session: WatchedSession) -> None:
-        self._sessions.add(session)
+    def add(self, session: WatchedSession, server: str) -> None:
+        """Watch a session that this server has opened."""
+        self._sessions[session] = server
 
     def require_answering(self) -> None:
         """Raises Unavailable between the end of the sessions and the server's next answer."""
@@ -104,40 +108,52 @@ class ServerWatch:
             self._asking = asyncio.create_task(self._ask_until_answered())
 
     async def _ask_until_answered(self) -> None:
-        while not await self._answers():
+        while (server := await self._answers()) is None:
             if not self._silent:
                 log.warning("PostgreSQL is silent: its sessions are ended", sessions=len(self._sessions))
             self._silent = True
-            self._end_sessions()
+            self._end_sessions(list(self._sessions))
             await self._clock.sleep(_PAUSE_SECONDS)
         if self._silent:
             log.warning("PostgreSQL answers again")
         self._silent = False
+        elsewhere = [session for session, opener in self._sessions.items() if server and opener != server]
+        if elsewhere:
+            log.warning("PostgreSQL is another server now: sessions of the former are ended", sessions=len(elsewhere))
+            self._end_sessions(elsewhere)
 
-    async def _answers(self) -> bool:
+    async def _answers(self) -> str | None:
         for _ in range(1 if self._silent else _ATTEMPTS):
-            if await self._ask():
-                return True
-        return False
+            if (server := await self._ask()) is not None:
+                return server
+        return None
 
-    def _end_sessions(self) -> None:
-        for session in list(self._sessions):
+    def _end_sessions(self, sessions: Sequence[WatchedSession]) -> None:
+        for session in sessions:
             session.terminate()
-        self._sessions.clear()
+            del self._sessions[session]
         now = asyncio.get_running_loop().time()
         for bound in list(self._checkouts):
             bound.reschedule(now)
 
 
-async def answers(dsn: str) -> bool:
-    """Returns whether the server opens a session, or says why it does not, within ANSWER_SECONDS."""
+async def answers(dsn: str) -> str | None:
+    """Returns the server that opens a session, or says why it does not, within ANSWER_SECONDS. See Ask."""
     try:
-        session = await asyncpg.connect(dsn, timeout=ANSWER_SECONDS)
+        async with asyncio.timeout(ANSWER_SECONDS):
+            session = await asyncpg.connect(dsn, timeout=ANSWER_SECONDS)
+            try:
+                return await server_of(session)
+            finally:
+                session.terminate()
     except asyncpg.PostgresConnectionError:  # closed without a word
-        return False
+        return None
     except asyncpg.PostgresError:
-        return True
+        return ""
     except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError):
-        return False
-    session.terminate()
-    return True
+        return None
+
+
+async def server_of(session: asyncpg.Connection[Any]) -> str:
+    """Returns what tells the server of a session from any other, and from itself before a restart."""
+    return str(await session.fetchval("SELECT pg_postmaster_start_time()"))

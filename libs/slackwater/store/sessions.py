@@ -11,9 +11,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeAlias
 
 import asyncpg
+from sqlalchemy import event
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from slackwater.store.server_watch import ServerWatch
+from slackwater.store.driver_errors import is_read_only
+from slackwater.store.server_watch import ServerWatch, server_of
 
 Dial: TypeAlias = "Callable[..., Awaitable[asyncpg.Connection[Any]]]"
 """asyncpg.connect, or its double in a simulated world."""
@@ -29,10 +32,19 @@ def engine_of(
     async def dial(*_: object, **__: object) -> asyncpg.Connection[Any]:
         session = await asyncpg.connect(dsn, timeout=timeout_seconds, server_settings=dict(settings))
         if watch is not None:
-            watch.add(session)
+            watch.add(session, await server_of(session))
         return session
 
-    return create_async_engine("postgresql+asyncpg://", async_creator=dial, **options)
+    engine = create_async_engine("postgresql+asyncpg://", async_creator=dial, **options)
+    event.listen(engine.sync_engine, "handle_error", _leave_a_read_only_server)
+    return engine
+
+
+def _leave_a_read_only_server(context: ExceptionContext) -> None:
+    """Renews the sessions of the pool after a write was refused: after a failover the former primary may live on as a
+    standby, and the address lead elsewhere.
+    """
+    context.is_disconnect = context.is_disconnect or is_read_only(context.original_exception)
 
 
 @asynccontextmanager
@@ -53,6 +65,9 @@ async def session_of(engine: AsyncEngine, watch: ServerWatch | None = None) -> A
             async with AsyncExitStack() as stack:
                 await _check_out(stack, connection, watch)
                 yield connection
+        except asyncpg.ReadOnlySQLTransactionError:  # of a COPY, which the engine does not see
+            await connection.invalidate()
+            raise
         finally:
             if connection.sync_connection is not None and not connection.closed:
                 await connection.invalidate()

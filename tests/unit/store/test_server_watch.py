@@ -13,13 +13,13 @@ from slackwater.store.server_watch import ServerWatch
 
 
 class Server:
-    def __init__(self, *replies: bool) -> None:
+    def __init__(self, *replies: str | None) -> None:
         self._replies = list(replies)
         self.asked = 0
 
-    async def ask(self) -> bool:
+    async def ask(self) -> str | None:
         self.asked += 1
-        return self._replies.pop(0) if self._replies else True
+        return self._replies.pop(0) if self._replies else "first"
 
 
 class Session:
@@ -42,9 +42,9 @@ async def wait_in_queue(watch: ServerWatch) -> None:
 
 
 async def test_a_silent_server_ends_the_sessions_and_the_queue_until_it_answers() -> None:
-    server, session = Server(False, False, False, True), Session()
+    server, session = Server(None, None, None, "first"), Session()
     watch = ServerWatch(server.ask, SystemClock())
-    watch.add(session)
+    watch.add(session, "first")
     with pytest.raises(TimeoutError):
         await wait_in_queue(watch)
     assert session.ended == 1
@@ -58,14 +58,27 @@ async def test_a_silent_server_ends_the_sessions_and_the_queue_until_it_answers(
 
 
 async def test_one_attempt_without_an_answer_ends_nothing() -> None:
-    server, session = Server(False, True), Session()
+    server, session = Server(None, ""), Session()
     watch = ServerWatch(server.ask, SystemClock())
-    watch.add(session)
+    watch.add(session, "first")
     with watch.used():
         while server.asked < 2:
             await asyncio.sleep(0)
     await watch.close()
     assert session.ended == 0
+    watch.require_answering()
+
+
+async def test_sessions_of_a_server_that_the_address_no_longer_leads_to_are_ended() -> None:
+    server, former, present = Server(*["second"] * 9), Session(), Session()
+    watch = ServerWatch(server.ask, SystemClock())
+    watch.add(former, "first")
+    watch.add(present, "second")
+    with watch.used():
+        while not former.ended:
+            await asyncio.sleep(0)
+    await watch.close()
+    assert (former.ended, present.ended) == (1, 0)
     watch.require_answering()
 
 
