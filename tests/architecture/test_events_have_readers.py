@@ -35,6 +35,7 @@ READ_WITHOUT_CONSUMER = {
     *(("descheduler", event) for event in ("node.described", "node.deleted", "node.liveness_changed")),
     *(("descheduler", event) for event in ("node.scheduling_changed", "resources.offered", "peak.predicted")),
     *(("descheduler", event) for event in ("usage.reported", "reclaim.requested", "migration.changed")),
+    ("descheduler", "resource.changed"),  # watched: modes of pools, for what plans say
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
 }
 

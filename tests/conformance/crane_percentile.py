@@ -38,8 +38,9 @@ reads, is told with `historyLength`, which says nothing of the estimate."""
 def percentile(case: Case) -> Verdict:
     given, want, near = case["in"], wanted(case), tolerance(case)
     config = {name: _NAMES.get(name.replace("_", "").lower()) for name in given.get("config", {})}
-    unread = [name for name, known in config.items() if known is None]
-    texts = {str(config[name]): str(text) for name, text in given.get("config", {}).items() if config[name]}
+    if unread := [name for name, known in config.items() if known is None]:
+        return Verdict("FAIL", f"in.config: {', '.join(unread)} is no setting of a percentile")
+    texts = {str(config[name]): str(text) for name, text in given.get("config", {}).items()}
     try:
         settings = settings_of(texts)
     except InvalidInput as error:
@@ -50,9 +51,8 @@ def percentile(case: Case) -> Verdict:
     verdict = _judge(settings, given, want, near)
     if verdict.word == "pass":
         return verdict
-    if _judge(replace(settings, half_life_seconds=inf), given, want, near).word == "pass":
-        return differ("half-life-counts")
-    return Verdict("FAIL", f"{verdict.why}; not read: {', '.join(unread)}") if unread else verdict
+    never_forgets = _judge(replace(settings, half_life_seconds=inf), given, want, near)
+    return differ("half-life-counts") if never_forgets.word == "pass" else verdict
 
 
 def _judge(settings: EstimateSettings, given: Mapping[str, Any], want: Mapping[str, Any], tolerance: float) -> Verdict:

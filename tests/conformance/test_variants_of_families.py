@@ -79,7 +79,7 @@ PASS, NO_BLANKET = "", "no-blanket"
             NO_BLANKET,
         ),
         (CRANE, "percentile", percentile(targetUtil="0.5", margin="0.1"), {"estimate": 0.4 * 1.1 / 0.5}, PASS),
-        (CRANE, "percentile", percentile(initMode="history", unknown="x"), {"estimate": 0.4}, PASS),
+        (CRANE, "percentile", percentile(initMode="history", aggregated="true"), {"estimate": 0.4}, PASS),
         (CRANE, "dsp_is_peak", {"x": [], "i": 3}, {"peak": False}, PASS),
         (CRANE, "dsp_truncate", {"n": 2880}, {"first_index": 0, "len": 2880, "multiple": 2}, PASS),
         (CRANE, "dsp_autocorrelation", {"samples": []}, {"r": []}, PASS),

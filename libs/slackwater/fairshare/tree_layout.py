@@ -87,7 +87,7 @@ class TreeLayout:
         return changed if len(changed) <= few else None
 
     def _whole(self, requested: Figures, total: Amounts) -> Figures:
-        self._know(total, *requested.values())
+        self._add_resources(total, *requested.values())
         try:
             own = matrix([requested.get(name, {}) for name in self._arrays.names], self._arrays.resources)
             figures = runtimes(self._arrays, own, self._row(total))
@@ -99,7 +99,7 @@ class TreeLayout:
         """Returns what each quota may have whatever others request; one that declares neither min nor guaranteed amount
         has nothing."""
         if self._entitled is None or self._entitled[0] != total:
-            self._know(total)
+            self._add_resources(total)
             try:
                 found: Figures = self._declared(entitlements(self._arrays, self._row(total)).tolist())
             except OverflowError:
@@ -123,7 +123,7 @@ class TreeLayout:
         quotas = [replace(quota, own_request=requested.get(quota.name, {})) for quota in self.order]
         return ledger(quotas, total).runtime
 
-    def _know(self, *named: Amounts) -> None:
+    def _add_resources(self, *named: Amounts) -> None:
         """Make the arrays again where these amounts name further resources."""
         further = {key for amounts in named for key in amounts} - set(self._arrays.resources)
         if further:

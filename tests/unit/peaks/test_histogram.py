@@ -125,6 +125,5 @@ def test_a_matrix_has_the_columns_that_its_largest_value_needs() -> None:
     small, large = one([16_000.0], [START]), one([16_000.0, 5e6], [START, START])
     assert small.weights.shape[1] <= 96 < large.weights.shape[1] < CPU_MILLI.count
     small.absorb(large)
-    assert small.totals[0] == 3
     assert read(small, 0.6) < 16_900
     assert read(small, 1.0) >= 5e6

@@ -13,10 +13,10 @@ from small_prometheus import Made, SmallPrometheus, Value, cluster, serving
 
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
 from slackwater.simulation.adapters.prometheus import TimeRange
-from slackwater.simulation.adapters.prometheus_queries import Queries
+from slackwater.simulation.adapters.prometheus_queries import PrometheusQueries
 from slackwater.traces.options import TraceResource
 
-PODS = Queries().pods
+PODS = PrometheusQueries().pods
 
 
 def test_pods_are_on_their_nodes_with_what_they_use_and_asked_for(small: SmallPrometheus) -> None:

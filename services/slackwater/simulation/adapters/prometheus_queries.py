@@ -73,7 +73,7 @@ class Queries:
 
     @property
     def owners(self) -> dict[str, str]:
-        """Who owns the objects between pods and workloads, by kind."""
+        """The owners of the objects between pods and workloads, by kind."""
         return {
             "ReplicaSet": f"max by ({_OWNER}, replicaset) ({self._of('kube_replicaset_owner')})",
             "Job": f"max by ({_OWNER}, job_name) ({self._of('kube_job_owner')})",

@@ -19,7 +19,7 @@ from slackwater.model.plurals import counted, plural
 from slackwater.simulation.adapters.prometheus import PAGE_POINTS, Labels, Points, Prometheus, TimeRange
 from slackwater.simulation.adapters.prometheus_clusters import refuse_several
 from slackwater.simulation.adapters.prometheus_owners import Owners, owners_of, scraped, workload_of
-from slackwater.simulation.adapters.prometheus_queries import Queries, matchers_of
+from slackwater.simulation.adapters.prometheus_queries import PrometheusQueries, matchers_of
 from slackwater.simulation.usecases.placed_usage import PLACES, Placed
 from slackwater.traces.grid import fill_gaps
 from slackwater.traces.options import TraceResource
@@ -89,7 +89,7 @@ class _Series:
 def read(server: Prometheus, span: TimeRange, title: str, selector: str = "") -> Placed:
     """Reads the whole range of the series that `selector` matches. Raises NotFound that names the missing metric,
     InvalidInput for several clusters, Misconfigured for insufficient labels, and what the server raises."""
-    queries = Queries(matchers_of(selector))
+    queries = PrometheusQueries(matchers_of(selector))
     title = f"{title} {{{queries.selector}}}" if queries.selector else title
     grid = _grid(span)
     refuse_several(title, server.range(queries.pods_with_all_labels, _coarse(span, _LOOKS_AT_CLUSTERS)))
