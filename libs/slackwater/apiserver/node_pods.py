@@ -13,7 +13,7 @@ import msgspec
 
 from slackwater.apiserver.json_parts import Json, items_in, object_in
 from slackwater.apiserver.pod_details import rules_of, status_of
-from slackwater.apiserver.quantity import whole_amount
+from slackwater.model.quantities import whole_amount
 from slackwater.apiserver.records import PodRecord, WatchedKind, parse_pod
 from slackwater.apiserver.resource_names import LENT_NAMES
 from slackwater.model.placement_rules import PlacementRules

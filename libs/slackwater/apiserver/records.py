@@ -13,10 +13,9 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from slackwater.apiserver.json_parts import Json, items_in, object_in
-from slackwater.apiserver.quantity import whole_amount
 from slackwater.apiserver.resource_names import LENT_NAMES
 from slackwater.model.bounds import MOST_MEMORY_BYTES
-from slackwater.model.quantities import Resources
+from slackwater.model.quantities import Resources, whole_amount
 
 FIELD_MANAGER: Final = "slackwater"
 """The name under which Slackwater applies fields, for all its writes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from slackwater.apiserver.quantity import canonical_bytes, canonical_quantity
+from slackwater.model.quantities import canonical_bytes, canonical_quantity
 
 OWN_DOMAIN: Final = "slackwater.io"
 ALIAS_DOMAIN: Final = "kubernetes.io"

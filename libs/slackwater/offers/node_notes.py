@@ -1,6 +1,7 @@
 """Reads a node's annotations about amounts: reservations, raw allocatable, CPU normalisation and third-party use.
 
-Annotation names are those of the field. Unreadable annotations are left out and reported; the others still apply.
+Annotation names are those of the field. An unreadable annotation is reported and its last readable value stays, so
+that a typing error does not give back what is reserved; the others still apply.
 """
 
 from __future__ import annotations
@@ -22,6 +23,14 @@ _SHOWN = 80
 _TIERS = {"koord-batch": "batch", "koord-mid": "mid", "koord-prod": "prod", "koord-free": "free"}
 
 
+class PartlyRead(InvalidInput):
+    """Some amounts of an annotation cannot be read; `amounts` are the others."""
+
+    def __init__(self, message: str, amounts: Resources) -> None:
+        super().__init__(message, field="reservation")
+        self.amounts = amounts
+
+
 @record(frozen=True, slots=True)
 class NodeStatus:
     """The batch amounts in a node's status: the offer in normalised CPUs, cut to whole milli-cores, less third parties'
@@ -35,8 +44,9 @@ class NodeStatus:
 
 @record(frozen=True, slots=True)
 class NodeNotes:
-    """`reserved` is held back in any case, `allocatable` is raw (None: not given). `cpu_ratio` is the CPU normalisation
-    ratio as text. `problems` say what could not be read, and why.
+    """`reserved` is held back in any case, of which the annotation names `reserved_by_name`; `allocatable` is raw
+    (None: not given). `cpu_ratio` is the CPU normalisation ratio as text. `problems` say what could not be read, why,
+    and what counts instead.
     """
 
     reserved: Resources = field(default_factory=Resources)
@@ -44,6 +54,7 @@ class NodeNotes:
     cpu_ratio: str = "1"
     third_parties: tuple[ThirdParty, ...] = ()
     problems: tuple[str, ...] = ()
+    reserved_by_name: Resources = field(default_factory=Resources)
 
     def status_of(self, batch: Resources) -> NodeStatus | None:
         """Returns the status; None where it equals the offer."""
@@ -57,25 +68,49 @@ class NodeNotes:
         )
 
 
-def notes_of(annotations: Mapping[str, str], capacity: Resources) -> NodeNotes:
-    """Returns the parsed annotations, each at most `capacity`, which is the machine's before any amplification."""
+def notes_of(annotations: Mapping[str, str], capacity: Resources, before: NodeNotes | None = None) -> NodeNotes:
+    """Returns the parsed annotations, each at most `capacity`, which is the machine's before any amplification. Of what
+    cannot be read the value in `before` stays; of a reservation without one, the amounts that can be read."""
     parsed: dict[str, Any] = {}
+    unread: list[tuple[str, str, InvalidInput]] = []
     problems: list[str] = []
     for name, text, kind, read in _known_annotations(annotations):
         try:
             parsed.setdefault(kind, read(text))
         except InvalidInput as error:
-            problems.append(f"annotation {name}: {error.message}")
+            unread.append((kind, name, error))
+    last = _values_of(before or NodeNotes())
+    for kind, name, refusal in unread:
+        instead = ""
+        if kind not in parsed and kind in last:
+            parsed[kind], instead = last[kind], "; its last readable value stays"
+        elif kind not in parsed and isinstance(refusal, PartlyRead):
+            parsed[kind], instead = refusal.amounts, "; the amounts that can be read count"
+        problems.append(f"annotation {name}: {refusal.message}{instead}")
     allocatable: Resources | None = parsed.get("allocatable")
     raw = None if allocatable is None else allocatable.smaller_of(capacity)
     kept = Resources() if raw is None else kubelet_reservation(capacity, raw, raw)
+    named: Resources = parsed.get("reserved", Resources()).smaller_of(capacity)
     return NodeNotes(
-        reserved=kept.larger_of(parsed.get("reserved", Resources())).smaller_of(capacity),
+        reserved=kept.larger_of(named),
         allocatable=raw,
         cpu_ratio=parsed.get("cpu_ratio", "1"),
         third_parties=parsed.get("third_parties", ()),
         problems=tuple(problems),
+        reserved_by_name=named,
     )
+
+
+def _values_of(notes: NodeNotes) -> dict[str, Any]:
+    """Returns what was readable last, by kind of annotation; without what says nothing."""
+    values = {
+        "reserved": notes.reserved_by_name,
+        "allocatable": notes.allocatable,
+        "cpu_ratio": notes.cpu_ratio,
+        "third_parties": notes.third_parties,
+    }
+    nothing = {"reserved": Resources(), "allocatable": None, "cpu_ratio": "1", "third_parties": ()}
+    return {kind: value for kind, value in values.items() if value != nothing[kind]}
 
 
 def allocatable_of(annotations: Mapping[str, str], allocatable: Resources) -> Resources:
@@ -102,8 +137,21 @@ def _known_annotations(annotations: Mapping[str, str]) -> Iterator[tuple[str, st
 
 def _reservation(text: str) -> Resources:
     document = _object(text, "reservation")
-    cpus = document.get("reservedCPUs") or ""
-    return annotated_reservation(_amounts(document.get("resources") or {}, "resources"), str(cpus))
+    amounts, problems = _mapping(document.get("resources") or {}, "resources"), []
+    readable = {"cpu": 0, "memory": 0}
+    for resource, parse in (("cpu", parse_cpu_milli), ("memory", parse_memory_bytes)):
+        try:
+            readable[resource] = parse(str(amounts.get(resource, 0)), f"resources.{resource}")
+        except InvalidInput as error:
+            problems.append(error)
+    named = Resources(readable["cpu"], readable["memory"])
+    try:
+        named = annotated_reservation(named, str(document.get("reservedCPUs") or ""))
+    except InvalidInput as error:
+        problems.append(error)
+    if problems:
+        raise PartlyRead("; ".join(error.message for error in problems), named)
+    return named
 
 
 def _raw_allocatable(text: str) -> Resources:

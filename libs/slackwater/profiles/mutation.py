@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final
 
+from slackwater.model.quantities import parse_quantity
 from slackwater.model.tiers import Tier
 from slackwater.profiles.profile import REWRITTEN, ClusterColocationProfile, ClusterColocationProfileSpec
 from slackwater.profiles.share import is_drawn, workload_key
@@ -17,11 +18,6 @@ SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "sl
 """Namespaces whose pods no profile changes: those of Kubernetes and its own."""
 CONTAINERS: Final = ("initContainers", "containers")
 AMOUNTS: Final = ("cpu", "memory")
-_SUFFIXES: Final = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3")} | {
-    suffix: Decimal(base) ** power
-    for base, suffixes in ((1000, ("k", "M", "G", "T", "P", "E")), (1024, ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")))
-    for power, suffix in enumerate(suffixes, start=1)
-}
 
 
 def selects(
@@ -143,12 +139,13 @@ def _first(names: Sequence[str], amounts: Mapping[str, Any]) -> Any:
 
 
 def milli_cores(quantity: Any) -> int:
-    """A quantity of cores in milli-cores, rounded up. Raises ValueError, decimal.InvalidOperation for no quantity."""
+    """A quantity of cores in milli-cores, rounded up. Raises ValueError for no quantity."""
     return int((number(quantity) * 1000).to_integral_value(ROUND_CEILING))
 
 
 def number(quantity: Any) -> Decimal:
-    """The number of a Kubernetes quantity."""
-    text = str(quantity).strip()
-    suffix = next((name for name in sorted(_SUFFIXES, key=len, reverse=True) if text.endswith(name)), "")
-    return Decimal(text.removesuffix(suffix)) * _SUFFIXES.get(suffix, Decimal(1))
+    """The number of a Kubernetes quantity. Raises ValueError."""
+    found = parse_quantity(quantity)
+    if found is None:
+        raise ValueError(f"{quantity!r:.80} is not a quantity")
+    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from decimal import InvalidOperation
 from typing import Any, Final
 
 import msgspec
@@ -44,7 +43,7 @@ def patch_of(
         raise InvalidInput("request.object is no pod", field="request.object")
     try:
         changed = mutate_all(pod, profiles, namespace, namespace_labels, excluded)
-    except (TypeError, ValueError, AttributeError, InvalidOperation) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"request.object cannot be read: {error}", field="request.object") from error
     return list(difference(pod, changed))
 

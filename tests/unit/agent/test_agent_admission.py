@@ -69,6 +69,7 @@ def test_a_period_that_cannot_be_is_named(given: int) -> None:
         ({"cpu": "many"}, "--cpu"),
         ({"memory": "1Zi"}, "--memory"),
         ({"memory": "0"}, "--memory"),
+        ({"memory": "512m"}, "--memory"),
         ({"qos": "LS"}, "--qos"),
         ({"qos": "be"}, "--qos"),
         ({"priority": 9500}, "--priority"),

@@ -45,7 +45,61 @@ def test_every_note_is_read_by_either_name() -> None:
             allocatable=Resources(7000, 14 * GIB),
             cpu_ratio="1.2",
             third_parties=(ThirdParty("yarn", "batch", Resources(1000, GIB)),),
+            reserved_by_name=Resources(2000, GIB),
         )
+
+
+@pytest.mark.parametrize(
+    ("cpu", "milli"),
+    [
+        *(("1500m", 1500), ("250000u", 250), ("1e9n", 0), ("500000000n", 500), ("1.5", 1500), ("15e-1", 1500)),
+        ("0.001k", 1000),
+    ],
+)
+@pytest.mark.parametrize(
+    ("memory", "count"),
+    [("1073741824000m", GIB), ("1.5Gi", 3 * GIB // 2), ("1e9", 10**9), ("1k", 1000), ("0.000001Ei", 1152921504607)],
+)
+def test_amounts_have_all_forms_of_kubernetes(cpu: str, milli: int, memory: str, count: int) -> None:
+    """`1e9n` is none: Kubernetes takes an exponent or a suffix."""
+    written = json.dumps({"resources": {"cpu": cpu, "memory": memory}})
+    capacity = Resources(8000, 2**41)
+    notes = notes_of({"slackwater.io/reservation": written}, capacity)
+    assert notes.reserved == Resources(milli, count)
+    assert bool(notes.problems) == (cpu == "1e9n")
+    raw = json.dumps({"cpu": cpu, "memory": memory})
+    if milli:
+        assert allocatable_of({"slackwater.io/raw-allocatable": raw}, capacity) == Resources(milli, count)
+
+
+GOOD_NOTES = {
+    "reservation": '{"resources": {"cpu": "1", "memory": "2Gi"}}',
+    "raw-allocatable": '{"cpu": "7", "memory": "15Gi"}',
+    "cpu-normalization-ratio": "1.5",
+    "third-party-allocations": json.dumps(YARN),
+}
+
+
+@pytest.mark.parametrize("name", GOOD_NOTES)
+def test_the_last_readable_value_stays_while_an_annotation_cannot_be_read(name: str) -> None:
+    for prefix in ("slackwater.io/", "node.koordinator.sh/"):
+        good = {f"{prefix}{each}": text for each, text in GOOD_NOTES.items()}
+        before = notes_of(good, CAPACITY)
+        spoilt = {**good, f"{prefix}{name}": "{\"resources\": "}
+        kept = notes_of(spoilt, CAPACITY, before)
+        assert replace(kept, problems=()) == before
+        (problem,) = kept.problems
+        assert problem.startswith(f"annotation {prefix}{name}: ")
+        assert problem.endswith("; its last readable value stays")
+        assert replace(notes_of(spoilt, CAPACITY, kept), problems=()) == before, "as long as it cannot be read"
+        del good[f"{prefix}{name}"]
+        assert notes_of(good, CAPACITY, kept) == notes_of(good, CAPACITY), "an annotation that is gone counts no more"
+
+
+def test_of_a_reservation_never_read_the_readable_amounts_count() -> None:
+    notes = notes_of({"slackwater.io/reservation": '{"resources": {"cpu": "much", "memory": "2Gi"}}'}, CAPACITY)
+    assert notes.reserved == Resources(0, 2 * GIB)
+    assert "the amounts that can be read count" in notes.problems[0]
 
 
 def test_nothing_is_kept_back_that_is_not_there() -> None:
@@ -152,6 +206,16 @@ async def test_a_larger_third_party_reservation_is_published_although_the_offer_
     told = len(colocation.offers())
     await colocation.measure(1, 500)
     assert len(colocation.offers()) == told
+
+
+async def test_a_reservation_that_becomes_unreadable_is_still_kept_back() -> None:
+    colocation = Colocation()
+    await described_as(colocation, reservation='{"resources": {"cpu": "1"}}')
+    await colocation.measure(0, 500)
+    first = colocation.offers()[-1]
+    await described_as(colocation, reservation='{"resources": {"cpu": "1x"}}')
+    await colocation.measure(1, 500)
+    assert colocation.offers()[-1].batch == first.batch
 
 
 async def test_a_note_that_cannot_be_read_is_named_in_the_records() -> None:

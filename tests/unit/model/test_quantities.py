@@ -11,7 +11,10 @@ from slackwater.model.quantities import Resources, format_cpu, format_memory, pa
 
 @pytest.mark.parametrize(
     ("text", "milli"),
-    [("2", 2000), ("0.5", 500), ("1500m", 1500), ("0.0001", 1), ("0", 0), (" 1 ", 1000), ("1e1", 10_000)],
+    [
+        *(("2", 2000), ("0.5", 500), ("1500m", 1500), ("0.0001", 1), ("0", 0), (" 1 ", 1000), ("1e1", 10_000)),
+        *(("250000u", 250), ("1n", 1), ("0.5k", 500_000)),
+    ],
 )
 def test_cpu_notation_becomes_milli_cores_rounded_up(text: str, milli: int) -> None:
     assert parse_cpu_milli(text) == milli
@@ -19,13 +22,16 @@ def test_cpu_notation_becomes_milli_cores_rounded_up(text: str, milli: int) -> N
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("1Gi", 2**30), ("1.5G", 1_500_000_000), ("512Mi", 512 * 2**20), ("1000", 1000), ("1k", 1000), ("0.1", 1)],
+    [
+        *(("1Gi", 2**30), ("1.5G", 1_500_000_000), ("512Mi", 512 * 2**20), ("1000", 1000), ("1k", 1000), ("0.1", 1)),
+        *(("1073741824000m", 2**30), ("0.0001Ei", 115_292_150_460_685)),
+    ],
 )
 def test_memory_notation_becomes_bytes_rounded_up(text: str, count: int) -> None:
     assert parse_memory_bytes(text) == count
 
 
-@pytest.mark.parametrize("text", ["", "two", "-1", "NaN", "Infinity", "1Gi2", "1 core", "m"])
+@pytest.mark.parametrize("text", ["", "two", "-1", "NaN", "Infinity", "1Gi2", "1 core", "m", "1e9n", "1e3Ki", "1K"])
 def test_what_is_no_quantity_is_refused_by_name_of_the_field(text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         parse_cpu_milli(text, field="--cpu")

@@ -18,7 +18,7 @@ from pydantic_core import core_schema
 from slackwater.model.errors import Misconfigured
 from slackwater.resources.cel import CelRule, is_of_type
 from slackwater.resources.crd.paths import ITEMS, Path
-from slackwater.waterline.policies.quantity import AMOUNT_TEXT, NUMBER, QUANTITY_TEXT
+from slackwater.waterline.policies.quantity import AMOUNT_TEXT, DECIMAL_NUMBER, QUANTITY_TEXT
 
 Schema = dict[str, Any]
 ANYTHING: Final = "x-kubernetes-preserve-unknown-fields"
@@ -71,7 +71,7 @@ class _DeclaredSchema(GenerateJsonSchema):
         """An exact number: a number, or its text. The bounds of a text are a rule of the admission policy."""
         bounds = {_BOUNDS[name]: float(str(limit)) for name, limit in schema.items() if name in _BOUNDS}
         rules = [_scalar_rule("a number or its text", bounds)]
-        return {**bounds, ANYTHING: True, "pattern": f"^{NUMBER}$", _ADMISSION: rules}
+        return {**bounds, ANYTHING: True, "pattern": f"^{DECIMAL_NUMBER}$", _ADMISSION: rules}
 
 
 def _scalar_rule(allowed: str, bounds: Mapping[str, float] = MappingProxyType({})) -> CelRule:

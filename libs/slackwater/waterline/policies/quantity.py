@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import re
 from decimal import Context, Decimal, DecimalException, Inexact, InvalidOperation
-from types import MappingProxyType
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field
 
+from slackwater.model.quantities import NUMBER, SUFFIXES, parse_quantity
 from slackwater.waterline.registry.metric import Dimension
 
-_SUFFIXES: Final = MappingProxyType(
-    {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "": Decimal(1)}
-    | {name: Decimal(10) ** (3 * power) for power, name in enumerate(("k", "M", "G", "T", "P", "E"), start=1)}
-    | {name: Decimal(1024) ** power for power, name in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
-)
 _ALLOWED: Final = {
     Dimension.CPU: "cores like 4.5 or 4500m",
     Dimension.MEMORY: "bytes like 1000, 512Mi or 1.5G",
@@ -23,8 +18,9 @@ _ALLOWED: Final = {
     Dimension.NUMBER: "a number like 50.5 or 5k",
     Dimension.BYTES_PER_SECOND: "bytes per second like 1000, 100Mi or 1.25G",
 }
+_SHOWN: Final = 80
 _SMALL: Final = frozenset({"n", "u", "m"})
-_LARGE: Final = frozenset(_SUFFIXES) - _SMALL - {""}
+_LARGE: Final = frozenset(SUFFIXES) - _SMALL - {""}
 _FOREIGN: Final = {
     Dimension.CPU: _LARGE - {"k"},
     Dimension.MEMORY: _SMALL,
@@ -34,11 +30,12 @@ _FOREIGN: Final = {
 """Suffixes of another dimension, by dimension: 512m is half a byte rather than half a GiB, and 4Gi
 is no number of cores.
 """
-NUMBER: Final = r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
-_NUMBER: Final = re.compile(NUMBER)
-_UNITS: Final = "|".join(filter(None, _SUFFIXES))
-AMOUNT_TEXT: Final = rf"^\s*{NUMBER}({_UNITS})?\s*$"
-QUANTITY_TEXT: Final = rf"^\s*{NUMBER}({_UNITS}|%)?\s*$"
+_EXPONENT: Final = r"[eE][-+]?[0-9]+"
+DECIMAL_NUMBER: Final = rf"{NUMBER}({_EXPONENT})?"
+_NUMBER: Final = re.compile(DECIMAL_NUMBER)
+_UNITS: Final = "|".join(filter(None, SUFFIXES))
+AMOUNT_TEXT: Final = rf"^\s*{NUMBER}({_EXPONENT}|{_UNITS})?\s*$"
+QUANTITY_TEXT: Final = rf"^\s*{NUMBER}({_UNITS}|({_EXPONENT})?%?)\s*$"
 """Patterns of texts, for schemas: an amount of a resource, and what may be a ratio as well."""
 _EXACTLY: Final = Context(prec=28, traps=[Inexact, InvalidOperation])
 """Arithmetic of decisions; anything that would be rounded is refused instead."""
@@ -51,21 +48,15 @@ _SMALLEST: Final = Decimal("1e-9")
 
 def quantity(text: str) -> Decimal:
     """Returns the exact number of a Kubernetes quantity. Raises ValueError."""
-    suffix = _suffix_of(text)
-    written = text.strip().removesuffix(suffix)
-    try:
-        number = Decimal(written)
-    except InvalidOperation:
-        raise ValueError(f"{text!r} is not a quantity") from None
-    if not number.is_finite():
-        raise ValueError(f"{text!r} is not finite; write a number")
-    if not _NUMBER.fullmatch(written):
-        raise ValueError(f"{text!r} is not a quantity")
-    return _in_range(text, number, _SUFFIXES[suffix])
+    number = parse_quantity(text)
+    if number is None:
+        shown = f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
+        raise ValueError(f"{shown} is not a quantity")
+    return _in_range(text, number, Decimal(1))
 
 
 def _suffix_of(text: str) -> str:
-    known = sorted(_SUFFIXES, key=len, reverse=True)
+    known = sorted(SUFFIXES, key=len, reverse=True)
     return next((name for name in known if name and text.strip().endswith(name)), "")
 
 

@@ -61,6 +61,10 @@ def admit(command: Command, uid: str, now: datetime) -> Pod:
         raise InvalidInput(
             f"--memory: {command.memory!r} must be above 0: it is the hard limit of a {tier} pod", field="--memory"
         )
+    if command.memory.strip().endswith(("n", "u", "m")):
+        raise InvalidInput(
+            f"--memory: {command.memory!r} is {memory} bytes, because m is a thousandth; write Mi or Gi", field="--memory"
+        )
     workload = _name(command.workload, "--workload")
     return Pod(
         uid=uid,

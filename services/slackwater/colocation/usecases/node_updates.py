@@ -37,7 +37,8 @@ def apply_description(state: NodeState, event: Event[NodeDescribed]) -> NodeStat
     facts = event.data.facts
     source = InputSource(event.id, event.data.described_at)
     numa = tuple(Zone(zone.name, zone.capacity) for zone in facts.numa)
-    words, notes = NodeOverrides(facts.labels, facts.annotations), notes_of(facts.annotations, facts.capacity)
+    words = NodeOverrides(facts.labels, facts.annotations)
+    notes = notes_of(facts.annotations, facts.capacity, state.notes)
     return with_description(state, facts.capacity, facts.reserved, source, facts.pool, numa, words, notes)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.apiserver.quantity import canonical_bytes, canonical_quantity, parse_quantity, whole_amount
+from slackwater.model.quantities import canonical_bytes, canonical_quantity, parse_quantity, whole_amount
 
 
 @pytest.mark.parametrize(
