@@ -23,6 +23,7 @@ from slackwater.cli.prometheus_options import (
     InsecureOption,
     KeyOption,
     RetriesOption,
+    SelectorOption,
     SinceOption,
     StepOption,
     TimeoutOption,
@@ -87,7 +88,7 @@ GibPerCoreOption = Annotated[
 ]
 
 _OF_TRACES = ("form", "resource", "per_node", "churn", "seed")
-_OF_PROMETHEUS = ("since", "step", "bearer", "ca", "cert", "key", "insecure", "timeout", "retries")
+_OF_PROMETHEUS = ("selector", "since", "step", "bearer", "ca", "cert", "key", "insecure", "timeout", "retries")
 
 
 def command(
@@ -99,6 +100,7 @@ def command(
     churn: ChurnOption = "none",
     seed: SeedOption = 1,
     prometheus: UrlOption = None,
+    selector: SelectorOption = "",
     since: SinceOption = "7d",
     step: StepOption = "5m",
     bearer: BearerOption = None,
@@ -140,7 +142,9 @@ def command(
                 client(prometheus, proof, seconds_of(timeout, "timeout"), insecure=insecure) as asking,
                 progress_bar() as bar,
             ):
-                order = settings.PrometheusOrder(asking, seconds_of(since, "since"), seconds_of(step, "step"), retries)
+                order = settings.PrometheusOrder(
+                    asking, seconds_of(since, "since"), seconds_of(step, "step"), retries, selector
+                )
                 assessment = service.assess_prometheus(order, tried, SystemClock().now().timestamp(), Stages(bar))
         elif trace is None:
             raise InvalidInput("give --trace PATH or --prometheus URL", field="trace")

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 UrlOption = Annotated[
     str | None, typer.Option("--prometheus", metavar="URL", help="Prometheus with cAdvisor and kube-state-metrics")
 ]
+SelectorOption = Annotated[
+    str,
+    typer.Option(
+        "--selector", metavar="MATCHERS", help='reads only series that match, such as cluster="eu-1"; all of them'
+    ),
+]
 SinceOption = Annotated[str, typer.Option("--since", metavar="7d", help="age of the first sample: 7d, 36h, 90m")]
 StepOption = Annotated[str, typer.Option("--step", metavar="5m", help="interval of points: 5m, 60s")]
 BearerOption = Annotated[

@@ -21,7 +21,7 @@ from slackwater.simulation.adapters.policy_files import (
 )
 from slackwater.simulation.adapters.profile_files import read_profiles
 from slackwater.simulation.adapters.prometheus import Prometheus, TimeRange
-from slackwater.simulation.adapters.prometheus_usage import QUERIES, read
+from slackwater.simulation.adapters.prometheus_usage import LOOKS, QUERIES, read
 from slackwater.simulation.adapters.quota_files import read_quotas
 from slackwater.simulation.adapters.recorded_history import recorded
 from slackwater.simulation.adapters.recorded_scenes import recorded_scenes
@@ -71,9 +71,9 @@ def assess_prometheus(
     models = models_of(tried)
     end = int(now_seconds) // order.step_seconds * order.step_seconds
     span = TimeRange(end - order.since_seconds, end, order.step_seconds)
-    watch.begin("reading from Prometheus", QUERIES * len(list(span.pages())))
+    watch.begin("reading from Prometheus", QUERIES * len(list(span.pages())) + LOOKS)
     server = Prometheus(order.client, order.retries, advance=lambda: watch.advance(1))
-    placed_pods = read(server, span, str(order.client.base_url).rstrip("/"))
+    placed_pods = read(server, span, str(order.client.base_url).rstrip("/"), order.selector)
     return assess(placed_pods, models, tried.percents, tried.accepted, watch)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from slackwater.model.errors import InvalidInput
 from slackwater.simulation.adapters.api_answers import ApiReader
+from slackwater.simulation.adapters.prometheus_queries import matchers_of
 from slackwater.simulation.adapters.trace_history import USUAL_MODEL
 from slackwater.simulation.adapters.trace_scenes import BatchLayout
 from slackwater.simulation.domain.guarded_run import GuardTerms
@@ -66,14 +67,16 @@ class AssessmentOptions:
 
 @dataclass(frozen=True, slots=True)
 class PrometheusOrder:
-    """A Prometheus and the range to read. `client` holds the credentials."""
+    """A Prometheus and the range to read. `client` holds the credentials. Series that match `selector` are read."""
 
     client: httpx2.Client
     since_seconds: int
     step_seconds: int
     retries: int = 3
+    selector: str = ""
 
     def __post_init__(self) -> None:
+        matchers_of(self.selector)
         if self.step_seconds < 15 or self.step_seconds > 3600:
             raise InvalidInput(f"--step: {self.step_seconds} s is not allowed; 15 s to 1 h", field="step")
         if self.since_seconds < 2 * self.step_seconds:

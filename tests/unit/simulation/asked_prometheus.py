@@ -21,7 +21,7 @@ def asking(small: SmallPrometheus, token: str = "", retries: int = 3) -> tuple[P
     return Prometheus(client, retries, pause=pauses.append), pauses
 
 
-def placed(small: SmallPrometheus, days: float = 1.0, step: int = 300) -> Placed:
+def placed(small: SmallPrometheus, days: float = 1.0, step: int = 300, selector: str = "") -> Placed:
     server, _ = asking(small)
     with server.client:
-        return read(server, TimeRange(START, START + int(days * DAY) - step, step), "small")
+        return read(server, TimeRange(START, START + int(days * DAY) - step, step), "small", selector)

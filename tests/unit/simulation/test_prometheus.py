@@ -13,8 +13,10 @@ from small_prometheus import Made, SmallPrometheus, Value, cluster, serving
 
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
 from slackwater.simulation.adapters.prometheus import TimeRange
-from slackwater.simulation.adapters.prometheus_usage import PODS, workload_of
+from slackwater.simulation.adapters.prometheus_queries import Queries
 from slackwater.traces.options import TraceResource
+
+PODS = Queries().pods
 
 
 def test_pods_are_on_their_nodes_with_what_they_use_and_asked_for(small: SmallPrometheus) -> None:
@@ -53,7 +55,7 @@ def test_what_two_scrape_counts_once() -> None:
     assert found.requests[TraceResource.MEMORY][0].tolist() == [8 * 2**30]
 
 
-def test_a_counter_of_each_cpu_is_added_up_and_so_is_a_container_that_began_anew() -> None:
+def test_a_counter_of_each_cpu_is_added_up_and_a_container_that_began_anew_is_not() -> None:
     made = [one for one in cluster(nodes=1, pods=1) if "cpu_usage" not in one.name]
     who = {"namespace": "shop", "pod": "web-0-0", "container": "app"}
     for cpu in ("cpu00", "cpu01"):
@@ -63,7 +65,7 @@ def test_a_counter_of_each_cpu_is_added_up_and_so_is_a_container_that_began_anew
     made.append(Made("container_cpu_usage_seconds_total", again, lambda at: 0.25 if at < START + 300 else None))
     with serving(SmallPrometheus(made)) as small:
         cpu_usage = placed(small).traces[TraceResource.CPU].usage
-    assert cpu_usage[:2, 0].tolist() == [1250, 1000]
+    assert cpu_usage[:2, 0].tolist() == [1000, 1000], "the CPUs of one series, the greatest of the container's series"
 
 
 NAMES_OF_TARGETS = {"namespace": "monitoring", "pod": "kube-state-metrics-0", "container": "main", "node": "node-1"}
@@ -250,22 +252,6 @@ def test_without_allocatable_the_capacity_counts() -> None:
     assert any("no kube_node_status_allocatable" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
-    ("kind", "creator", "workload"),
-    [
-        ("ReplicaSet", "web-5f6d8c7b9", "shop/Deployment/web"),
-        ("Job", "report-29010030", "shop/Job/report"),
-        ("StatefulSet", "db", "shop/StatefulSet/db"),
-        ("DaemonSet", "agent", "shop/DaemonSet/agent"),
-        ("<none>", "<none>", "shop/Pod/x"),
-        ("", "", "shop/Pod/x"),
-    ],
-)
-def test_a_workload_outlives_its_pods(kind: str, creator: str, workload: str) -> None:
-    labels = {"namespace": "shop", "pod": "x", "created_by_kind": kind, "created_by_name": creator}
-    assert workload_of(labels) == workload
-
-
 def test_a_span_of_nothing_is_refused() -> None:
     with pytest.raises(InvalidInput, match="--since"):
         TimeRange(10, 5, 60)
@@ -275,8 +261,8 @@ def queries(small: SmallPrometheus) -> Sequence[str]:
     return [asked["query"] for asked in small.asked]
 
 
-def test_five_queries_are_all_that_is_asked_and_the_rate_is_wide_enough(small: SmallPrometheus) -> None:
+def test_eight_queries_are_all_that_is_asked_and_the_rate_is_wide_enough(small: SmallPrometheus) -> None:
     placed(small, step=900)
-    assert len(set(queries(small))) == 5
+    assert len(set(queries(small))) == 8
     assert any("[1800s]" in query for query in queries(small))
     assert json.dumps(small.asked)

@@ -15,7 +15,9 @@ from small_prometheus import SmallPrometheus, cluster, serving
 
 from slackwater.model.errors import Misconfigured, SlackwaterError, Unavailable
 from slackwater.simulation.adapters.prometheus import MOST_POINTS, PAGE_POINTS, Prometheus, TimeRange
-from slackwater.simulation.adapters.prometheus_usage import PODS
+from slackwater.simulation.adapters.prometheus_queries import Queries
+
+PODS = Queries().pods
 
 
 @given(st.integers(0, 100_000), st.integers(1, 4000), st.integers(1, 3600), st.integers(1, 500))

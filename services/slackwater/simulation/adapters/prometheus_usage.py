@@ -1,13 +1,13 @@
 """Reads pods on nodes from metrics of cAdvisor and kube-state-metrics in a Prometheus.
 
-Five queries, read only. A pod that moves becomes another series on its new node; its workload is its creator. The
-prediction for a pod is bounded by the larger of its request and its highest usage so far, because container limits are
-often missing and usage above the request occurs.
+Five queries over the range and three coarser ones, read only. A pod that moves becomes another series on its new node;
+its workload is its topmost owner. Pods of several clusters are refused, because they would be added up. The prediction
+for a pod is bounded by the larger of its request and its highest usage so far, because container limits are often
+missing and usage above the request occurs.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,40 +16,22 @@ from numpy.typing import NDArray
 
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.plurals import counted, plural
-from slackwater.simulation.adapters.prometheus import Labels, Points, Prometheus, TimeRange
+from slackwater.simulation.adapters.prometheus import PAGE_POINTS, Labels, Points, Prometheus, TimeRange
+from slackwater.simulation.adapters.prometheus_clusters import refuse_several
+from slackwater.simulation.adapters.prometheus_owners import Owners, owners_of, scraped, workload_of
+from slackwater.simulation.adapters.prometheus_queries import Queries, matchers_of
 from slackwater.simulation.usecases.placed_usage import PLACES, Placed
 from slackwater.traces.grid import fill_gaps
 from slackwater.traces.options import TraceResource
 from slackwater.traces.placement import Stays, presences
 from slackwater.traces.trace import CELL_SECONDS, Amounts, Repairs, Trace
 
-_CONTAINERS = 'container!="",container!="POD",pod!=""'
-_POD, _NODE = "namespace, pod, exported_namespace, exported_pod", "node, exported_node"
-"""If the scrape does not honor labels, the exporter's labels are prefixed `exported_` and the plain names are the
-target's."""
-_CONTAINER = f"{_POD}, container, exported_container"
-USAGE = {
-    TraceResource.CPU: (
-        f"sum by ({_POD}) (max by ({_CONTAINER}, id, cpu) "
-        f"(rate(container_cpu_usage_seconds_total{{{_CONTAINERS}}}[%ds]))) * 1000"
-    ),
-    TraceResource.MEMORY: (
-        f"sum by ({_POD}) (max by ({_CONTAINER}, id) (container_memory_working_set_bytes{{{_CONTAINERS}}}))"
-    ),
-}
-"""In milli-cores and bytes; %d is the window of the rate. The inner max removes duplicates: two scrape jobs or replicas
-may export the same container under different target labels."""
-REQUESTS = (
-    f"sum by ({_POD}, resource) (max by ({_CONTAINER}, resource) "
-    '(kube_pod_container_resource_requests{resource=~"cpu|memory"}))'
-)
-PODS = f"max by ({_POD}, {_NODE}, created_by_kind, created_by_name) (kube_pod_info)"
-NODES = tuple(
-    f'max by ({_NODE}, resource) (kube_node_status_{what}{{resource=~"cpu|memory"}})'
-    for what in ("allocatable", "capacity")
-)
-"""The second query is used if the first returns nothing."""
-QUERIES = len(USAGE) + 2 + 1
+QUERIES = 5
+"""Over the whole range."""
+LOOKS = 3
+"""Shorter queries: for clusters, and for owners."""
+_LOOK_SECONDS = 3600
+_LOOKS_AT_CLUSTERS = 4
 LONGEST_GAP_CELLS = 6
 """A gap of up to half an hour (with coarser points, up to the next one) is filled with the previous value. After that
 the pod counts as absent."""
@@ -104,16 +86,17 @@ class _Series:
     here: Flags
 
 
-def read(server: Prometheus, span: TimeRange, title: str) -> Placed:
-    """Reads the whole range. Raises NotFound that names the missing metric, Misconfigured for insufficient labels, and
-    what the server raises."""
-    start = span.start // CELL_SECONDS * CELL_SECONDS
-    longest_gap = max(LONGEST_GAP_CELLS, -(-span.step // CELL_SECONDS))
-    grid = _Grid(start, (span.end - start) // CELL_SECONDS + 1, longest_gap)
-    allocatable = server.range(NODES[0], span)
+def read(server: Prometheus, span: TimeRange, title: str, selector: str = "") -> Placed:
+    """Reads the whole range of the series that `selector` matches. Raises NotFound that names the missing metric,
+    InvalidInput for several clusters, Misconfigured for insufficient labels, and what the server raises."""
+    queries = Queries(matchers_of(selector))
+    title = f"{title} {{{queries.selector}}}" if queries.selector else title
+    grid = _grid(span)
+    refuse_several(title, server.range(queries.pods_with_all_labels, _coarse(span, _LOOKS_AT_CLUSTERS)))
+    allocatable = server.range(queries.nodes[0], span)
     notes = [f"{title}: cAdvisor and kube-state-metrics, one point every {span.step} s; all pods count as prod"]
     if not allocatable:
-        allocatable = server.range(NODES[1], span)
+        allocatable = server.range(queries.nodes[1], span)
         notes.append(
             "no kube_node_status_allocatable: the node capacity is used, which includes the kubelet's reservation"
         )
@@ -122,34 +105,48 @@ def read(server: Prometheus, span: TimeRange, title: str) -> Placed:
             f"{title}: no kube_node_status_allocatable and no …_capacity; check that kube-state-metrics is scraped"
         )
     names, capacity, there = _nodes(grid, allocatable)
-    info = server.range(PODS, span)
+    info = server.range(queries.pods, span)
     if not info:
         raise NotFound(
             f"{title}: no kube_pod_info: the nodes of pods are unknown; check that kube-state-metrics is scraped"
         )
-    where = _on_nodes(grid, info, {name: place for place, name in enumerate(names)})
+    looks = _coarse(span, min(PAGE_POINTS - 1, max(1, (span.end - span.start) // _LOOK_SECONDS)))
+    owners = owners_of({kind: server.range(query, looks) for kind, query in queries.owners.items()})
+    where = _on_nodes(grid, info, {name: place for place, name in enumerate(names)}, owners)
     window = max(300, 2 * span.step)
     usage = {}
-    for each, query in USAGE.items():
+    for each, query in queries.usage.items():
         told = server.range(query % window if "%d" in query else query, span)
         _refuse_renamed(title, told)
         usage[each] = _by_pod(grid, told)
     for each, of_pods in usage.items():
         if not of_pods:
             raise NotFound(f"{title}: no usage of {each} by containers; check that cAdvisor is scraped")
-    requests = _requests(grid, server.range(REQUESTS, span))
+    requests = _requests(grid, server.range(queries.requests, span))
     return _placed(title, grid, where, names, capacity, there, usage, requests, notes + list(server.warnings))
+
+
+def _grid(span: TimeRange) -> _Grid:
+    start = span.start // CELL_SECONDS * CELL_SECONDS
+    longest_gap = max(LONGEST_GAP_CELLS, -(-span.step // CELL_SECONDS))
+    return _Grid(start, (span.end - start) // CELL_SECONDS + 1, longest_gap)
+
+
+def _coarse(span: TimeRange, parts: int) -> TimeRange:
+    """The same range in so many parts, or at its own step if that is coarser; it ends where the range ends."""
+    step = max(span.step, (span.end - span.start) // parts)
+    return TimeRange(span.end - (span.end - span.start) // step * step, span.end, step)
 
 
 def _nodes(
     grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points]
 ) -> tuple[list[str], NDArray[np.int64], Flags]:
-    names = sorted({_scraped(dict(labels), "node") for labels in found})
+    names = sorted({scraped(dict(labels), "node") for labels in found})
     capacity, there = np.zeros((len(names), len(PLACES)), np.int64), np.zeros((grid.cells, len(names)), bool)
     for labels, points in found.items():
         said = dict(labels)
         if (resource := said.get("resource", "")) in PLACES:
-            each, node = TraceResource(resource), names.index(_scraped(said, "node"))
+            each, node = TraceResource(resource), names.index(scraped(said, "node"))
             values, known = grid.spread(points)
             if known.any():
                 last = values[np.flatnonzero(known)[-1]]
@@ -161,41 +158,24 @@ def _nodes(
 
 
 def _on_nodes(
-    grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points], places: Mapping[str, int]
+    grid: _Grid, found: Mapping[tuple[tuple[str, str], ...], Points], places: Mapping[str, int], owners: Owners
 ) -> list[_Series]:
     """Returns where each pod was. If two nodes report it in one cell, the alphabetically later one counts."""
     series: dict[tuple[Pod, int], _Series] = {}
     for labels, points in sorted(found.items()):
         said = dict(labels)
-        node = places.get(_scraped(said, "node"))
+        node = places.get(scraped(said, "node"))
         if node is None:
             continue
-        pod, workload = _pod(said), workload_of(said)
+        pod, workload = _pod(said), workload_of(said, owners)
         _, known = grid.spread(points)
         before = series.get((pod, node))
         series[pod, node] = _Series(pod, node, workload, known if before is None else known | before.here)
     return list(series.values())
 
 
-def workload_of(labels: Labels) -> str:
-    """Returns the creator of a pod; for a ReplicaSet its Deployment, whose name precedes the last hyphen."""
-    kind, name = labels.get("created_by_kind", ""), labels.get("created_by_name", "")
-    if not name or name == "<none>":
-        kind, name = "Pod", _scraped(labels, "pod")
-    if kind == "ReplicaSet":
-        kind, name = "Deployment", re.sub(r"-[0-9a-z]+$", "", name)
-    if kind == "Job":
-        name = re.sub(r"-\d+$", "", name)
-    return f"{_scraped(labels, 'namespace')}/{kind}/{name}"
-
-
 def _pod(labels: Labels) -> Pod:
-    return _scraped(labels, "namespace"), _scraped(labels, "pod")
-
-
-def _scraped(labels: Labels, name: str) -> str:
-    """Returns the exporter's label, even if the scrape renamed it."""
-    return labels.get(f"exported_{name}") or labels.get(name, "")
+    return scraped(labels, "namespace"), scraped(labels, "pod")
 
 
 def _refuse_renamed(title: str, found: Iterable[tuple[tuple[str, str], ...]]) -> None:
