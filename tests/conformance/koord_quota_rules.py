@@ -76,7 +76,8 @@ def _imported(given: Mapping[str, Any], around: Mapping[str, Mapping[str, Any]])
     objects = list(source_objects(_object(each) for each in path.values()))
     made = [one for one in quotas(objects, ()) if isinstance(one, ConvertedDocument) and one.name == given["name"]]
     if not made:
-        raise InvalidInput(f"no document is made of {given['name']}")
+        why = ": its parents are a cycle" if above else ""
+        raise InvalidInput(f"no document is made of {given['name']}{why}")
     return quota_of(ElasticQuota.parse({"metadata": {"name": made[0].name}, "spec": made[0].spec})).quota
 
 
@@ -183,8 +184,9 @@ def _put(hook: _Webhook, step: Mapping[str, Any]) -> Verdict:
         return compare(_is_document(given), want["allow"])
     try:
         quota = hook.made(step)
-    except InvalidInput:
-        return compare(False, want["allow"])
+    except InvalidInput as error:
+        is_cycle = want["allow"] and "cycle" in error.message
+        return differ("quota-no-cycles") if is_cycle else compare(False, want["allow"])
     broken = {refusal.rule for refusal in refusals(hook.quotas, quota, hook.claims)}
     verdict = _accepted(hook, given, broken) if want["allow"] else _refused(hook, step, broken)
     if want["allow"]:

@@ -7,7 +7,6 @@ agent. No kubelet runs: tests/kubelet/stand_in.py writes what its sources say.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from agent_fakes import fake_hierarchy
@@ -16,14 +15,12 @@ from tests.kubelet.pods import NODE, container, node_pod
 from tests.kubelet.simulated_node import SimulatedNode, simulated
 from tests.kubelet.stand_in import KubeletStandIn, MountedMachine
 
-from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
-from slackwater.agent.domain.knobs import ContainerOf, Knob, Tree
+from slackwater.agent.domain.knobs import ContainerOf
 from slackwater.apiserver.records import NODES, PODS
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
-from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.nodes import PodDetail
 from slackwater.model.placement_rules import NodeTaint, PlacementRules
 from slackwater.model.pods import PodStatus
@@ -420,44 +417,6 @@ async def test_an_agent_that_was_killed_gives_back_what_it_had_written(node: Sim
         assert again.recovery_report.exact
         assert len(node.writes) > before
     assert node.kernel.differences() == {}
-
-
-# ---- what is refused
-
-
-def test_a_journal_cannot_lead_above_a_pod(tmp_path: Path) -> None:
-    node = simulated(tmp_path, pure_v2=False)
-    driver = node.service().driver
-    above = [node.kubelet.file("kubepods.slice", "cpu.shares"), "/etc/passwd", "/sys/fs/cgroup/cpu/cpu.shares"]
-    above += [node.kubelet.file("kubepods.slice/kubepods-besteffort.slice", "cpu.shares")]
-    for path in (*above, node.kubelet.file("system.slice/pod00000000.slice", "cpu.shares")):
-        with pytest.raises(NotFound):
-            driver.read(Knob(path, "cpu_weight"))
-        with pytest.raises(NotFound):
-            driver.write(Knob(path, "cpu_weight"), "2")
-    for target in (Tier.PROD, Tree.ROOT):
-        with pytest.raises(NotFound):
-            driver.knob(CPU_LIMIT, target)
-
-
-def test_a_machine_without_a_kubelet_says_what_is_missing(tmp_path: Path) -> None:
-    clock = FakeClock()
-    kubelet = KubeletStandIn(MountedMachine(fake_hierarchy(tmp_path, "v2")))
-    driver = ClusterNodeScene(kubelet, clock, tmp_path, MemoryBus()).service().driver
-    with pytest.raises(Misconfigured, match=r"no cgroup kubepods below .* SLACKWATER_AGENT_CGROUP_ROOT"):
-        driver.open()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [({"node": None}, "needs the node's name"), ({"memory_bytes": 1 << 30}, "which the kubelet owns")],
-)
-def test_settings_that_do_not_go_with_a_kubelet_are_refused(
-    tmp_path: Path, settings: dict[str, Any], message: str
-) -> None:
-    node = simulated(tmp_path, pure_v2=True)
-    with pytest.raises(Misconfigured, match=message):
-        node.service(**settings)
 
 
 async def test_the_agent_ends_no_pod(node: SimulatedNode) -> None:

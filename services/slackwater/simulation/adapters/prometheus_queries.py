@@ -31,7 +31,7 @@ def matchers_of(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Queries:
+class PrometheusQueries:
     """All are restricted to the series that have `selector`, label matchers without braces."""
 
     selector: str = ""
