@@ -8,11 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from slackwater.apiserver.json_parts import Json, items_in, object_in
-from slackwater.model.bounds import MOST_NAME
+from slackwater.apiserver.records import other_amounts
+from slackwater.model.bounds import MOST_COUNT, MOST_NAME
 from slackwater.model.placement_rules import (
     MOST_RULES,
     NO_RULES,
     AntiAffinityRule,
+    HostPort,
     LabelOperator,
     LabelRequirement,
     PlacementRules,
@@ -25,6 +27,11 @@ MOST_RULE_BYTES: Final = 4096
 """JSON of the rules of one pod; a report has those of a hundred pods."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: Final = frozenset(map(str, LabelOperator))
+_MOST_PORT: Final = 65_535
+_PORTABLE_VOLUMES: Final = frozenset(
+    {"configMap", "downwardAPI", "emptyDir", "hostPath", "image", "gitRepo", "nfs", "projected", "secret"}
+)
+"""Volumes that any node can have. Where another kind may be mounted says an object that is not read."""
 
 
 class _UnreadError(Exception):
@@ -68,19 +75,26 @@ def rules_of(item: Json) -> PlacementRules | None:
     volumes = items_in(spec, "volumes")
     if items_in(object_in(affinity, "podAffinity"), _REQUIRED):
         unread.append("pod-affinity")
+    if any(volume.keys() - _PORTABLE_VOLUMES - {"name"} for volume in volumes):
+        unread.append("volumes")
+    if items_in(spec, "resourceClaims"):
+        unread.append("resource-claims")
     rules = PlacementRules(
         node_selector={str(key): str(value) for key, value in object_in(spec, "nodeSelector").items()},
         affinity=read("node-affinity", _node_terms(object_in(affinity, "nodeAffinity"))),
         tolerations=read("tolerations", _tolerations(spec)),
         spread=read("topology-spread", _spread(spec, object_in(metadata, "labels"))),
-        anti_affinity=read("pod-anti-affinity", _anti_affinity(affinity, str(metadata.get("namespace") or ""))),
-        unread=tuple(unread),
+        anti_affinity=read("pod-anti-affinity", _anti_affinity(affinity, unread)),
+        host_ports=read("host-ports", _host_ports(spec)),
+        resources=_other_requests(spec),
+        unread=tuple(dict.fromkeys(unread)),
         local_storage=any("emptyDir" in volume or "hostPath" in volume for volume in volumes),
         claims_volumes=any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes),
     )
     if rules == NO_RULES:
         return None
-    if len(rules.node_selector) > MOST_RULES or len(msgspec.json.encode(rules)) > MOST_RULE_BYTES:
+    largest = max(len(rules.node_selector), len(rules.resources), len(rules.unread))
+    if largest > MOST_RULES or len(msgspec.json.encode(rules)) > MOST_RULE_BYTES:
         return rules.as_too_large()
     return rules
 
@@ -127,21 +141,77 @@ def _spread(spec: Json, own: Json) -> Iterator[SpreadRule]:
     for constraint in items_in(spec, "topologySpreadConstraints"):
         if constraint.get("whenUnsatisfiable") != "DoNotSchedule":
             continue
-        labels, expressions = _selector(object_in(constraint, "labelSelector"))
-        keys = constraint.get("matchLabelKeys") or ()
-        same = {str(key): str(own[key]) for key in keys if key in own}
-        skew = max(_whole(constraint.get("maxSkew")), 1)
-        yield SpreadRule(str(constraint.get("topologyKey") or ""), skew, {**labels, **same}, expressions)
-
-
-def _anti_affinity(affinity: Json, namespace: str) -> Iterator[AntiAffinityRule]:
-    """Those about pods of the own namespace. The API server has added `matchLabelKeys` to the selector."""
-    for term in items_in(object_in(affinity, "podAntiAffinity"), _REQUIRED):
-        if term.get("namespaceSelector") is not None or set(term.get("namespaces") or (namespace,)) != {namespace}:
+        key = str(constraint.get("topologyKey") or "")
+        policies = [constraint.get(name) for name in ("nodeAffinityPolicy", "nodeTaintsPolicy")]
+        if set(policies) - {None, "Honor", "Ignore"}:
             raise _UnreadError
-        if term.get("labelSelector") is not None:  # without one it excludes no pod
+        labels, expressions = _selector(object_in(constraint, "labelSelector"))
+        if constraint.get("labelSelector") is None:
+            expressions = (_nothing(key),)
+        same = {str(name): str(own[name]) for name in constraint.get("matchLabelKeys") or () if name in own}
+        yield SpreadRule(
+            key,
+            max(_whole(constraint.get("maxSkew")), 1),
+            {**same, **labels},
+            (*expressions, *(LabelRequirement(name, values=(same[name],)) for name in labels.keys() & same.keys())),
+            min_domains=max(_whole(constraint.get("minDomains")), 1),
+            every_node=policies[0] == "Ignore",
+            tolerated_only=policies[1] == "Honor",
+        )
+
+
+def _nothing(key: str) -> LabelRequirement:
+    """A condition that no labels fulfil: a constraint without a selector selects no pod."""
+    return LabelRequirement(key, LabelOperator.IN, ())
+
+
+def _anti_affinity(affinity: Json, unread: list[str]) -> Iterator[AntiAffinityRule]:
+    """A term that cannot be read counts as one about all pods, so that no other pod comes beside this one. The API
+    server has added `matchLabelKeys` to the selector."""
+    for term in items_in(object_in(affinity, "podAntiAffinity"), _REQUIRED):
+        key, namespaces = str(term.get("topologyKey") or ""), term.get("namespaceSelector")
+        if term.get("labelSelector") is None:  # without one it excludes no pod
+            continue
+        try:
             labels, expressions = _selector(object_in(term, "labelSelector"))
-            yield AntiAffinityRule(str(term.get("topologyKey") or ""), labels, expressions)
+        except _UnreadError:
+            unread.append("pod-anti-affinity")
+            yield AntiAffinityRule(key, all_namespaces=True)
+            continue
+        if namespaces:
+            unread.append("pod-anti-affinity")
+        names = tuple(str(name) for name in term.get("namespaces") or ())
+        everywhere = namespaces is not None
+        yield AntiAffinityRule(key, labels, expressions, () if everywhere else names, all_namespaces=everywhere)
+
+
+def _host_ports(spec: Json) -> Iterator[HostPort]:
+    sidecars = [each for each in items_in(spec, "initContainers") if each.get("restartPolicy") == "Always"]
+    for container in (*items_in(spec, "containers"), *sidecars):
+        for port in items_in(container, "ports"):
+            number = _whole(port.get("hostPort"))
+            if number > _MOST_PORT:
+                raise _UnreadError
+            if number:
+                yield HostPort(number, str(port.get("protocol") or "TCP"), str(port.get("hostIP") or ""))
+
+
+def _other_requests(spec: Json) -> dict[str, int]:
+    """What the pod requests beyond CPU and memory: the sum of its containers and sidecars, or the largest of the
+    others that run before them."""
+    total, peak = dict[str, int](), dict[str, int]()
+    for part in ("containers", "initContainers"):
+        for container in items_in(spec, part):
+            resources = object_in(container, "resources")
+            amounts = other_amounts({**object_in(resources, "limits"), **object_in(resources, "requests")})
+            adds = part == "containers" or container.get("restartPolicy") == "Always"
+            for name, amount in amounts.items():
+                if adds:
+                    total[name] = total.get(name, 0) + amount
+                else:
+                    peak[name] = max(peak.get(name, 0), amount)
+    found = {name: max(total.get(name, 0), peak.get(name, 0)) for name in {**total, **peak}}
+    return {name: min(amount, MOST_COUNT) for name, amount in found.items() if amount}
 
 
 def _selector(selector: Json) -> tuple[dict[str, str], tuple[LabelRequirement, ...]]:

@@ -15,7 +15,7 @@ import msgspec
 from slackwater.apiserver.json_parts import Json, items_in, object_in
 from slackwater.apiserver.quantity import whole_amount
 from slackwater.apiserver.resource_names import LENT_NAMES
-from slackwater.model.bounds import MOST_MEMORY_BYTES
+from slackwater.model.bounds import MOST_COUNT, MOST_MEMORY_BYTES
 from slackwater.model.quantities import Resources
 
 FIELD_MANAGER: Final = "slackwater"
@@ -68,7 +68,8 @@ class Taint:
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
     """A node. `lent` are the amounts of LENT_NAMES in its status (milli-cores, bytes); `owned` are those of them that
-    FIELD_MANAGER applied. `taints` are all, in the server's order."""
+    FIELD_MANAGER applied. `taints` are all, in the server's order. `others` is what it has beyond these, CPU and
+    memory: `pods`, devices and the like."""
 
     key: str
     uid: str
@@ -79,6 +80,7 @@ class ClusterNode:
     lent: tuple[tuple[str, int], ...]
     owned: frozenset[str]
     taints: tuple[Taint, ...] = ()
+    others: tuple[tuple[str, int], ...] = ()
 
     @property
     def cordon(self) -> Taint | None:
@@ -128,7 +130,7 @@ class ControllerRecord:
 @dataclass(frozen=True, slots=True)
 class BudgetRecord:
     """A PodDisruptionBudget. `selector` is its JSON text; empty: it selects no pod. Bounds are as written: a count, a
-    percent, or empty."""
+    percent, or empty. `unready_always`: its unhealthyPodEvictionPolicy is AlwaysAllow."""
 
     key: str
     uid: str
@@ -140,6 +142,7 @@ class BudgetRecord:
     expected_pods: int
     min_available: str = ""
     max_unavailable: str = ""
+    unready_always: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +204,17 @@ def parse_node(item: Json) -> ClusterNode:
             Taint(*(str(taint.get(name) or "") for name in ("key", "value", "effect", "timeAdded")))
             for taint in items_in(object_in(item, "spec"), "taints")
         ),
+        others=tuple(other_amounts(allocatable).items()),
     )
+
+
+def other_amounts(amounts: Json) -> dict[str, int]:
+    """Returns the amounts of resources other than CPU, memory and LENT_NAMES, up to what every counter may be."""
+    return {
+        str(name): min(whole_amount(amount), MOST_COUNT)
+        for name, amount in amounts.items()
+        if name not in LENT_NAMES and name not in ("cpu", "memory")
+    }
 
 
 def taints_json(node: ClusterNode, cordon: Taint | None) -> list[dict[str, str]] | None:
@@ -249,6 +262,7 @@ def parse_budget(item: Json) -> BudgetRecord:
         expected_pods=_whole(status.get("expectedPods")),
         min_available=bounds[0],
         max_unavailable=bounds[1],
+        unready_always=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
     )
 
 

@@ -5,24 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 from slackwater.descheduling.move_history import Moves, RestRules, stay_reason, with_moves
 from slackwater.descheduling.placement import ClusterPlacement, EvictionGate, EvictionProposal, PlacedPod, after_moves
+from slackwater.descheduling.placement_index import PlacementIndex
 from slackwater.descheduling.placer import Placer
 from slackwater.descheduling.plugins import (
     BalancePoint,
     DeschedulePoint,
     EvictPoint,
     FilterPoint,
+    MoveJudge,
     Plugin,
     PreEvictionFilterPoint,
     SortPoint,
+    UndoPoint,
 )
 from slackwater.model.records import record
 
 NO_TARGET: Final = "no_target"
 """No other node holds the pod, or none that would be better."""
+UNDONE: Final = "would_be_undone"
+"""Each node that holds the pod is one that another plugin of the profile would move it, or others, away from."""
+FORBIDDEN: Final = "target_forbidden"
+"""A hard rule of placement keeps the pod off the target that its plugin chose."""
 NOT_SUBMITTED: Final = "not_submitted"
 """A plugin of the Evict point left the proposal out."""
 MOST_HELD: Final = 50
@@ -74,6 +82,28 @@ class HeldProposal:
     reason: str
 
 
+class MoveJudges:
+    """The judges of several plugins, which are made when the first move is judged."""
+
+    def __init__(self, plugins: Sequence[UndoPoint], cluster: ClusterPlacement, now_s: float) -> None:
+        self._plugins = plugins
+        self._cluster = cluster
+        self._now_s = now_s
+
+    @cached_property
+    def _judges(self) -> Sequence[MoveJudge]:
+        return [plugin.move_judge(self._cluster, self._now_s) for plugin in self._plugins]
+
+    def undo(self, pod: PlacedPod, target: str) -> bool:
+        """Whether one of the plugins would undo the move."""
+        return any(judge.undoes(pod, target) for judge in self._judges)
+
+    def moved(self, pod: PlacedPod, target: str) -> None:
+        """Note a move."""
+        for judge in self._judges:
+            judge.moved(pod, target)
+
+
 class CycleGate:
     """The filters and limits of a cycle: what plugins ask before they propose."""
 
@@ -88,6 +118,8 @@ class CycleGate:
         placer: Placer | None = None,
     ) -> None:
         self.placer = placer
+        self.judges = MoveJudges((), ClusterPlacement((), {}), now_s)
+        """Of the other plugins than the one that proposes."""
         self._filters = filters
         self._rules = rules
         self._replicas = replicas
@@ -123,18 +155,32 @@ class CycleGate:
         """slackwater.descheduling.placement.EvictionGate; counts a pod that finds no place."""
         if self.placer is None or pod.has_failed:
             return ""
-        target = self.placer.place(pod, among)
+        undone: list[str] = []
+
+        def accepts(name: str) -> bool:
+            if self.accepts(pod, name):
+                return True
+            undone.append(name)
+            return False
+
+        target = self.placer.place(pod, among, accepts)
         if target is None:
-            self._hold(pod, NO_TARGET)
+            self._hold(pod, UNDONE if undone else NO_TARGET)
         return target
+
+    def accepts(self, pod: PlacedPod, target: str) -> bool:
+        """slackwater.descheduling.placement.EvictionGate."""
+        return not self.judges.undo(pod, target)
 
     def _hold(self, pod: PlacedPod, reason: str) -> None:
         self.refusals[reason] += 1
         if len(self.held) < MOST_HELD and pod.uid not in self._proposed:
             self.held.setdefault(pod.uid, HeldProposal(pod.uid, pod.name, pod.namespace, reason))
 
-    def record(self, pod: PlacedPod) -> None:
+    def record(self, pod: PlacedPod, target: str = "") -> None:
         """Counts a proposed pod, and its workload as moved."""
+        if target:
+            self.judges.moved(pod, target)
         self._proposed.add(pod.uid)
         self.held.pop(pod.uid, None)
         self.counts.record(pod.namespace, pod.node)
@@ -173,13 +219,17 @@ def run_cycle(
     gate = CycleGate(filters, limits, moves or {}, rules, replicas or {}, now_s)
     proposals: list[EvictionProposal] = []
     dropped: dict[str, str] = {}
-    for propose in _proposers(plugins):
+    for plugin, propose in _proposers(plugins):
         current = after_moves(cluster, proposals)
         gate.placer = None if margin is None else Placer(current, margin)
+        others = [each for each in plugins if isinstance(each, UndoPoint) and each is not plugin]
+        gate.judges = MoveJudges(others, current, now_s)
+        check = _LastCheck(current, MoveJudges(others, current, now_s))
         for proposal in propose(current, now_s, gate):
             target = proposal.target or gate.place(proposal.pod)
-            if target is None:
-                dropped[proposal.pod.uid] = NO_TARGET
+            reason = NO_TARGET if target is None else check.refusal(proposal.pod, target)
+            if target is None or reason is not None:
+                dropped[proposal.pod.uid] = reason or NO_TARGET
             else:
                 proposals.append(replace(proposal, target=target))
     last_checks = [plugin for plugin in plugins if isinstance(plugin, PreEvictionFilterPoint)]
@@ -204,6 +254,26 @@ def run_cycle(
     return CyclePlan(accepted, dropped, gate.refusals, following, tuple(gate.held.values()))
 
 
-def _proposers(plugins: Sequence[Plugin]) -> Iterator[_Propose]:
-    yield from (plugin.deschedule for plugin in plugins if isinstance(plugin, DeschedulePoint))
-    yield from (plugin.balance for plugin in plugins if isinstance(plugin, BalancePoint))
+class _LastCheck:
+    """Every proposal with a target goes through it, in the order in which a plugin makes them."""
+
+    def __init__(self, cluster: ClusterPlacement, judges: MoveJudges) -> None:
+        self._rules = PlacementIndex(cluster)
+        self._names = {node.name for node in cluster.nodes}
+        self._judges = judges
+
+    def refusal(self, pod: PlacedPod, target: str) -> str | None:
+        if pod.has_failed or target not in self._names:
+            return None
+        if not self._rules.allows(pod, target):
+            return FORBIDDEN
+        if self._judges.undo(pod, target):
+            return UNDONE
+        self._rules.place(pod, target)
+        self._judges.moved(pod, target)
+        return None
+
+
+def _proposers(plugins: Sequence[Plugin]) -> Iterator[tuple[Plugin, _Propose]]:
+    yield from ((plugin, plugin.deschedule) for plugin in plugins if isinstance(plugin, DeschedulePoint))
+    yield from ((plugin, plugin.balance) for plugin in plugins if isinstance(plugin, BalancePoint))

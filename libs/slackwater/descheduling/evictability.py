@@ -93,8 +93,6 @@ def protection(pod: PlacedPod, settings: EvictorSettings) -> ProtectionReason | 
         (SkipGate.PVC, ProtectionReason.PVC, settings.ignore_pvc and pod.pvc),
         (SkipGate.LABEL_SELECTOR, ProtectionReason.LABEL_SELECTOR, not _is_selected(pod, settings)),
     )
-    if pod.unread_rules and not pod.has_failed:
-        return ProtectionReason.UNREAD_RULES
     return next((reason for gate, reason, holds in checks if holds and gate not in gates), None)
 
 
@@ -108,6 +106,7 @@ def _always(pod: PlacedPod) -> ProtectionReason | None:
         (ProtectionReason.EVICTION_COST, cost_of(pod) == NEVER_COST),
         (ProtectionReason.DO_NOT_DISRUPT, any(pod.annotations.get(name) == "true" for name in DO_NOT_DISRUPT)),
         (ProtectionReason.NOT_SAFE_TO_EVICT, pod.annotations.get(SAFE_TO_EVICT) == "false"),
+        (ProtectionReason.UNREAD_RULES, bool(pod.unread_rules) and not pod.has_failed),
     )
     return next((reason for reason, holds in checks if holds), None)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from enum import StrEnum
+from functools import partial
 
 from slackwater.descheduling.anomaly import AnomalyCondition, AnomalyState, after_round
 from slackwater.descheduling.node_classes import (
@@ -30,6 +31,7 @@ from slackwater.descheduling.placement import (
     LoadSource,
     PlacementNode,
 )
+from slackwater.descheduling.placement_index import PlacementIndex
 from slackwater.descheduling.pod_order import in_eviction_order
 from slackwater.descheduling.target_search import TargetSearch, score_of
 from slackwater.descheduling.thresholds import Percents, ThresholdPair, node_score, usage_percent
@@ -78,7 +80,7 @@ class LowNodeLoadArgs:
     number_of_nodes: int = 0
     """Acts only with more low nodes than this."""
     node_fit: bool = True
-    """Requests, labels and taints of the target are checked; its headroom is in any case."""
+    """Requests are checked on the target; its headroom and all hard rules of placement are in any case."""
     weights: Mapping[str, float] = field(default_factory=dict)
     """By resource; 1 by default."""
     anomaly: AnomalyCondition | None = AnomalyCondition()
@@ -135,25 +137,40 @@ def balance(
     proposals: list[EvictionProposal] = []
     classes: dict[str, NodeClass] = {}
     kept, ends = {}, {}
+    rules = PlacementIndex(cluster)
     for pool in args.pools:
-        chosen = select_nodes(nodes, pool.selector, drained)
-        loads = node_loads(
-            chosen,
-            cluster.pods,
-            ThresholdPair(pool.low, pool.high),
-            ThresholdPair(pool.prod_low, pool.prod_high),
-            use_deviation=pool.use_deviation,
-            source=args.load,
-        )
+        loads = _loads_of(pool, select_nodes(nodes, pool.selector, drained), cluster, args)
         by_class = {load.node.name: load.node_class for load in loads}
         classes.update(by_class)
         sources, states = _anomalous(loads, by_class, args, detectors, now_s)
         kept.update(states)
-        end, found = _pool_round(loads, by_class, sources, args, gate)
+        end, found = _pool_round(loads, by_class, sources, args, gate, rules)
         ends[pool.name] = end
         proposals += found
         drained |= {load.node.name for load in sources} if end in _TRIED else set()
     return LowNodeLoadPlan(proposals, classes, kept, ends)
+
+
+def pool_loads(cluster: ClusterPlacement, args: LowNodeLoadArgs) -> list[NodeLoad]:
+    """Returns loads and thresholds of the nodes of each pool. A node that several pools select is among all."""
+    return [
+        load
+        for pool in args.pools
+        for load in _loads_of(pool, select_nodes(cluster.nodes, pool.selector, set()), cluster, args)
+    ]
+
+
+def _loads_of(
+    pool: LowNodeLoadPool, nodes: Sequence[PlacementNode], cluster: ClusterPlacement, args: LowNodeLoadArgs
+) -> list[NodeLoad]:
+    return node_loads(
+        nodes,
+        cluster.pods,
+        ThresholdPair(pool.low, pool.high),
+        ThresholdPair(pool.prod_low, pool.prod_high),
+        use_deviation=pool.use_deviation,
+        source=args.load,
+    )
 
 
 def select_nodes(nodes: Sequence[PlacementNode], selector: Selector | None, drained: set[str]) -> list[PlacementNode]:
@@ -194,6 +211,7 @@ def _pool_round(
     sources: Sequence[NodeLoad],
     args: LowNodeLoadArgs,
     gate: EvictionGate,
+    rules: PlacementIndex,
 ) -> tuple[RoundEnd, list[EvictionProposal]]:
     if not any(name in SOURCES for name in classes.values()):
         return RoundEnd.NO_SOURCE, []
@@ -208,6 +226,7 @@ def _pool_round(
         args.weights,
         node_fit=args.node_fit,
         margin=args.margin,
+        rules=rules,
     )
     for prod, source_class, target_classes in (
         (False, NodeClass.HIGH, LOW_NODES),
@@ -259,14 +278,15 @@ def _relieve(
         relieves = any(name == PODS or amounts.get(name, 0) > 0 for name in excess_of(judged, limits))
         if not relieves or not gate.allows(pod):  # the move of an idle pod would help nothing
             continue
-        target = search.reserve(pod, amounts, score_of(load, usage, args.weights), prod=prod)
+        score = score_of(load, usage, args.weights)
+        target = search.reserve(pod, amounts, score, prod=prod, accepts=partial(gate.accepts, pod))
         if target is None:
             unplaced += 1
             continue
         for each in (judged, usage):
             for name in each:
                 each[name] -= 1 if name == PODS else amounts.get(name, 0)
-        gate.record(pod)
+        gate.record(pod, target)
         found.append(EvictionProposal(pod, target, NAME, reason))
     return found, unplaced
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from slackwater.model.placement_rules import (
     AntiAffinityRule,
+    HostPort,
     LabelRequirement,
     NodeTaint,
     PodToleration,
@@ -75,6 +76,9 @@ class PlacedPod:
     phase_reason: str = ""
     spread: Sequence[SpreadRule] = ()
     anti_affinity: Sequence[AntiAffinityRule] = ()
+    host_ports: Sequence[HostPort] = ()
+    arriving: bool = False
+    """It is counted where it is to be: its move there is under way."""
     mirror: bool = False
     static: bool = False
     terminating: bool = False
@@ -147,8 +151,11 @@ class EvictionGate(Protocol):
         """Returns the node where room is now reserved for the pod; None where no other node holds it, and empty where
         the cycle looks for none or the pod has failed. `among`: names of the nodes that would be better; None: any."""
 
-    def record(self, pod: PlacedPod) -> None:
-        """Counts a pod that is proposed."""
+    def accepts(self, pod: PlacedPod, target: str) -> bool:
+        """Whether no other plugin of the profile would undo the move."""
+
+    def record(self, pod: PlacedPod, target: str = "") -> None:
+        """Counts a pod that is proposed. `target`: where `accepts` allowed it to go."""
 
 
 def predicted_load(pod: PlacedPod) -> Amounts:
@@ -178,13 +185,15 @@ def after_moves(cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]
 
 def admits(node: PlacementNode, pod: PlacedPod) -> bool:
     """Whether the node's labels, taints and cordon allow the pod, room aside."""
-    return (
-        not node.unschedulable
-        and admits_labels(node, pod)
-        and all(
-            taint.effect == "PreferNoSchedule" or any(each.matches(taint) for each in pod.tolerations)
-            for taint in node.taints
-        )
+    return not node.unschedulable and admits_labels(node, pod) and tolerates(pod, node)
+
+
+def tolerates(pod: PlacedPod, node: PlacementNode) -> bool:
+    """Whether the pod may come to the node and stay there, as far as taints decide: of each effect but
+    PreferNoSchedule."""
+    return all(
+        taint.effect == "PreferNoSchedule" or any(each.matches(taint) for each in pod.tolerations)
+        for taint in node.taints
     )
 
 

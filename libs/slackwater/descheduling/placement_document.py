@@ -9,6 +9,7 @@ from typing import Any
 from slackwater.descheduling.placement import ClusterPlacement, KubeQos, PlacedPod, PlacementNode
 from slackwater.model.placement_rules import (
     AntiAffinityRule,
+    HostPort,
     LabelOperator,
     LabelRequirement,
     NodeTaint,
@@ -51,8 +52,10 @@ def _pod(document: Mapping[str, Any]) -> PlacedPod:
         read[name] = tuple(document.get(name, ()))
     read["spread"] = tuple(SpreadRule(**_with_expressions(each)) for each in document.get("spread", ()))
     read["anti_affinity"] = tuple(
-        AntiAffinityRule(**_with_expressions(each)) for each in document.get("anti_affinity", ())
+        AntiAffinityRule(**{**_with_expressions(each), "namespaces": tuple(each.get("namespaces", ()))})
+        for each in document.get("anti_affinity", ())
     )
+    read["host_ports"] = tuple(HostPort(**each) for each in document.get("host_ports", ()))
     read["tolerations"] = tuple(PodToleration(**each) for each in document.get("tolerations", ()))
     return PlacedPod(**read)
 
@@ -80,7 +83,7 @@ def _compact(value: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     match value:
-        case NodeTaint() | PodToleration() | SpreadRule() | AntiAffinityRule() | LabelRequirement():
+        case NodeTaint() | PodToleration() | SpreadRule() | AntiAffinityRule() | LabelRequirement() | HostPort():
             return _compact(value)
         case Tier() | QoSClass() | KubeQos() | LabelOperator():
             return value.value

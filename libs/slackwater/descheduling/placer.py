@@ -1,16 +1,17 @@
 """Finds a place for pods that leave a node for another reason than its load, and reserves it.
 
-A target holds what the pod is expected to use and stays a margin below its allocatable amounts; requests, labels,
-taints and cordons allow the pod. The coolest one is chosen.
+A target holds what the pod is expected to use and stays a margin below its allocatable amounts; requests and all hard
+rules allow the pod. The coolest one is chosen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 
 from slackwater.descheduling.node_classes import NodeClass, NodeLoad
 from slackwater.descheduling.placement import Amounts, ClusterPlacement, EvictionProposal, PlacedPod, PlacementNode
+from slackwater.descheduling.placement_index import PlacementIndex
 from slackwater.descheduling.target_search import TargetSearch
 from slackwater.model.records import record
 
@@ -24,12 +25,15 @@ class Placer:
         """`margin`: the part of the allocatable amounts that stays free, 0..1."""
         loads = [_node_load(node, cluster.pods.get(node.name, ()), margin) for node in cluster.nodes]
         classes = {node.name: NodeClass.LOW for node in cluster.nodes}
-        self._search = TargetSearch(loads, classes, {}, node_fit=True, margin=0.0)
+        self._search = TargetSearch(loads, classes, {}, node_fit=True, margin=0.0, rules=PlacementIndex(cluster))
 
-    def place(self, pod: PlacedPod, among: Collection[str] | None = None) -> str | None:
+    def place(
+        self, pod: PlacedPod, among: Collection[str] | None = None, accepts: Callable[[str], bool] | None = None
+    ) -> str | None:
         """Returns the node whose room is now reserved for the pod; None where no other one holds it. `among`: names of
-        the nodes that would be better; None: any."""
-        return self._search.reserve(pod, expected_load(pod), inf, prod=False, without=pod.node, among=among)
+        the nodes that would be better; None: any. `accepts` is asked for the one that would be chosen."""
+        load = expected_load(pod)
+        return self._search.reserve(pod, load, inf, prod=False, without=pod.node, among=among, accepts=accepts)
 
 
 def expected_load(pod: PlacedPod) -> Amounts:

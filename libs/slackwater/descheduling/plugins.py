@@ -60,5 +60,26 @@ class EvictPoint(Protocol):
         """Returns the UIDs of the pods whose proposals are submitted; the others wait for another cycle."""
 
 
+class MoveJudge(Protocol):
+    """Follows a cluster through the moves of a cycle, for one plugin."""
+
+    def undoes(self, pod: PlacedPod, target: str) -> bool:
+        """Whether the plugin would propose more moves after this one than before it."""
+
+    def moved(self, pod: PlacedPod, target: str) -> None:
+        """Note a move."""
+
+
+@runtime_checkable
+class UndoPoint(Protocol):
+    """Keeps the moves of the other plugins of a profile from making what this one undoes.
+
+    What a plugin lowers with each of its moves (pods that are too many, load above a threshold) no other plugin may
+    raise: only so a profile comes to rest under constant load.
+    """
+
+    def move_judge(self, cluster: ClusterPlacement, now_s: float) -> MoveJudge: ...
+
+
 Plugin = object
 """Whatever implements one of the points."""

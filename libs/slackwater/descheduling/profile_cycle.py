@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from slackwater.descheduling.anomaly import AnomalyState
 from slackwater.descheduling.builtin import DefaultEvictor, LowNodeLoad
 from slackwater.descheduling.cycle import HeldProposal, run_cycle
+from slackwater.descheduling.low_node_load import NAME as LOW_NODE_LOAD
 from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.descheduling.move_history import Moves, StayReason, stay_reason
-from slackwater.descheduling.placement import ClusterPlacement, PlacedPod
+from slackwater.descheduling.placement import ClusterPlacement, EvictionProposal, PlacedPod
 from slackwater.descheduling.placer import StepLoads, step_loads
 from slackwater.descheduling.plugins import Plugin
 from slackwater.descheduling.profile import DeclaredProfile, ProfileScope
@@ -18,6 +19,8 @@ from slackwater.descheduling.registry import NEEDED_DETAILS, make_plugin
 from slackwater.model.records import record
 
 OUTSIDE_ROLLOUT = "outside_rollout"
+NO_GAIN = "no_gain"
+"""The move would leave the pod on a node that is expected to be loaded as much as the old one was, or more."""
 UNREPORTED = "_not_reported"
 
 
@@ -89,11 +92,7 @@ def run_profile(
         replicas=replicas,
         margin=profile.margin,
     )
-    loads = step_loads(cluster, plan.proposals)
-    planned = [
-        PlannedMove(proposal.pod, proposal.target, proposal.plugin, proposal.reason, step)
-        for proposal, step in zip(plan.proposals, loads, strict=True)
-    ]
+    planned, without_gain = planned_moves(cluster, plan.proposals)
     low_load = None if balanced is None else balanced.plan
     looping = [
         workload
@@ -102,13 +101,36 @@ def run_profile(
     ]
     return ProfilePlan(
         planned,
-        plan.dropped,
+        {**plan.dropped, **dict.fromkeys(without_gain, NO_GAIN)},
         dict(sorted({**plan.refusals, **unreported(cluster, profile)}.items())),
         {} if low_load is None else low_load.ends,
         {} if low_load is None else low_load.detectors,
         looping,
         plan.held,
     )
+
+
+def planned_moves(
+    cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]
+) -> tuple[Sequence[PlannedMove], Sequence[str]]:
+    """Returns the proposals as moves with their loads, and the pods that are left out: LowNodeLoad moves for the sake
+    of load alone, so that a move of it without gain is none. What it measures is not always what is expected."""
+    left_out: list[str] = []
+    while True:
+        loads = step_loads(cluster, proposals)
+        useless = {
+            proposal.pod.uid
+            for proposal, step in zip(proposals, loads, strict=True)
+            if proposal.plugin == LOW_NODE_LOAD and proposal.target and step.gain <= 0
+        }
+        if not useless:
+            moves = [
+                PlannedMove(proposal.pod, proposal.target, proposal.plugin, proposal.reason, step)
+                for proposal, step in zip(proposals, loads, strict=True)
+            ]
+            return moves, left_out
+        left_out += sorted(useless)
+        proposals = [proposal for proposal in proposals if proposal.pod.uid not in useless]
 
 
 def unreported(cluster: ClusterPlacement, profile: DeclaredProfile) -> dict[str, int]:

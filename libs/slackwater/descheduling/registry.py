@@ -19,6 +19,7 @@ from slackwater.descheduling.plugins import (
     Plugin,
     PreEvictionFilterPoint,
     SortPoint,
+    UndoPoint,
 )
 from slackwater.descheduling.pod_groups import anti_affinity, remove_duplicates, topology_spread
 from slackwater.descheduling.profile import PluginArgs, PluginChoice
@@ -55,7 +56,7 @@ NEEDED_DETAILS: Final[Mapping[str, tuple[PodDetail, ...]]] = {
     "RemovePodsViolatingTopologySpreadConstraint": (PodDetail.PLACEMENT_RULES,),
 }
 """What a plugin reads beyond usage. Where an agent does not report it, the plugin finds nothing."""
-_POINTS: Final = (BalancePoint, DeschedulePoint, EvictPoint, FilterPoint, PreEvictionFilterPoint, SortPoint)
+_POINTS: Final = (BalancePoint, DeschedulePoint, EvictPoint, FilterPoint, PreEvictionFilterPoint, SortPoint, UndoPoint)
 
 
 def plugin_names() -> tuple[str, ...]:

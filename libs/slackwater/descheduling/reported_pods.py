@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
-from slackwater.descheduling.placement import PlacedPod
+from slackwater.descheduling.placement import PODS, PlacedPod
+from slackwater.model.nodes import NodeFacts
 from slackwater.model.placement_rules import NO_RULES
-from slackwater.model.pods import WELL, Pod
+from slackwater.model.pods import FAILED, WELL, Pod
 from slackwater.waterline.facts.eviction_marks import SOURCE, STATIC_SOURCES, first_of
+
+MOST_PODS_PER_NODE: Final = 110
+"""As the kubelet has it by default, of nodes whose agent does not report it."""
+
+
+def other_resources(facts: NodeFacts | None) -> dict[str, int]:
+    """Returns what a node has beyond CPU and memory: how many pods it takes, and devices."""
+    return {PODS: MOST_PODS_PER_NODE, **(facts.resources if facts is not None else {})}
 
 
 def with_details(placed: PlacedPod, pod: Pod) -> PlacedPod:
@@ -28,6 +38,10 @@ def with_details(placed: PlacedPod, pod: Pod) -> PlacedPod:
         tolerations=rules.tolerations,
         spread=rules.spread,
         anti_affinity=rules.anti_affinity,
+        host_ports=rules.host_ports,
+        requests={**placed.requests, **rules.resources}
+        if rules.resources and status.phase != FAILED
+        else placed.requests,
         unread_rules=rules.unread,
         local_storage=rules.local_storage,
         pvc=rules.claims_volumes,

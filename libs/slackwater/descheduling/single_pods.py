@@ -6,7 +6,7 @@ holds it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from slackwater.descheduling.placement import (
@@ -18,6 +18,7 @@ from slackwater.descheduling.placement import (
     admits_labels,
 )
 from slackwater.descheduling.plugin_args import ArgsReader
+from slackwater.descheduling.plugins import MoveJudge
 from slackwater.descheduling.profile import PluginArgs
 from slackwater.model.placement_rules import NodeTaint
 
@@ -30,22 +31,34 @@ Judgement = Callable[[PlacementNode, PlacedPod, float], str | None]
 class SinglePods:
     """The Deschedule point: proposes the pods that a judgement finds, the oldest first."""
 
-    def __init__(self, name: str, judge: Judgement, *, judges_failed: bool = False) -> None:
-        """`judges_failed`: pods that have ended with a failure too."""
+    def __init__(self, name: str, judge: Judgement, *, judges_failed: bool = False, by_node: bool = False) -> None:
+        """`judges_failed`: pods that have ended with a failure too. `by_node`: the judgement is one of the node, so
+        that no pod is moved to where it would be found again."""
         self._name = name
         self._judge = judge
         self._judges_failed = judges_failed
+        self._by_node = by_node
 
     def deschedule(self, cluster: ClusterPlacement, now_s: float, gate: EvictionGate) -> Sequence[EvictionProposal]:
         """Returns a proposal for each pod that should leave and that another node holds, if it needs one."""
         found = sorted(self._found(cluster, now_s), key=lambda each: (each[0].created_s, each[0].uid))
         proposals = []
         for pod, reason in found:
-            if not gate.allows(pod) or (target := gate.place(pod)) is None:
+            if not gate.allows(pod) or (target := gate.place(pod, self._better(cluster, pod, now_s))) is None:
                 continue
-            gate.record(pod)
+            gate.record(pod, target)
             proposals.append(EvictionProposal(pod, target, self._name, reason))
         return proposals
+
+    def _better(self, cluster: ClusterPlacement, pod: PlacedPod, now_s: float) -> list[str] | None:
+        if not self._by_node:
+            return None
+        return [node.name for node in cluster.nodes if self._judge(node, pod, now_s) is None]
+
+    def move_judge(self, cluster: ClusterPlacement, now_s: float) -> MoveJudge:
+        """slackwater.descheduling.plugins.UndoPoint."""
+        nodes = {node.name: node for node in cluster.nodes} if self._by_node else {}
+        return _NodeJudge(self._judge, nodes, now_s)
 
     def _found(self, cluster: ClusterPlacement, now_s: float) -> Iterator[tuple[PlacedPod, str]]:
         for node in cluster.nodes:
@@ -55,6 +68,23 @@ class SinglePods:
                 reason = self._judge(node, pod, now_s)
                 if reason is not None:
                     yield pod, reason
+
+
+class _NodeJudge:
+    """A node that the plugin would find a pod on is no target for it."""
+
+    def __init__(self, judge: Judgement, nodes: Mapping[str, PlacementNode], now_s: float) -> None:
+        self._judge = judge
+        self._nodes = nodes
+        self._now_s = now_s
+
+    def undoes(self, pod: PlacedPod, target: str) -> bool:
+        """slackwater.descheduling.plugins.MoveJudge."""
+        node = self._nodes.get(target)
+        return node is not None and self._judge(node, pod, self._now_s) is not None
+
+    def moved(self, pod: PlacedPod, target: str) -> None:
+        """slackwater.descheduling.plugins.MoveJudge."""
 
 
 def pod_life_time(args: PluginArgs) -> SinglePods:
@@ -116,7 +146,7 @@ def node_taints(args: PluginArgs) -> SinglePods:
                 return f"does not tolerate {taint.key}={taint.value}:{taint.effect}"
         return None
 
-    return SinglePods(name, judge)
+    return SinglePods(name, judge, by_node=True)
 
 
 def node_affinity(args: PluginArgs) -> SinglePods:
@@ -127,7 +157,7 @@ def node_affinity(args: PluginArgs) -> SinglePods:
     def judge(node: PlacementNode, pod: PlacedPod, now_s: float) -> str | None:
         return None if admits_labels(node, pod) else _unmatched(node, pod)
 
-    return SinglePods(name, judge)
+    return SinglePods(name, judge, by_node=True)
 
 
 def _unmatched(node: PlacementNode, pod: PlacedPod) -> str:

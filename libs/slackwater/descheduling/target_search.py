@@ -1,8 +1,8 @@
 """Finds a target for a pod among thousands of nodes, and reserves its headroom at once.
 
 A target has room below its high thresholds for the pod's load and all that is reserved on it, room below its load
-limits, free requests, and labels and taints that allow the pod. The coolest one is chosen. Arrays have a row per
-resource and a column per target. Labels and taints are compared once per distinct demand of pods.
+limits, free requests, and no hard rule keeps the pod off it (`placement_index`). The coolest one is chosen. Arrays have
+a row per resource and a column per target.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from slackwater.descheduling.load_limits import LimitedTargets
 from slackwater.descheduling.node_classes import LOW_NODES, PROD_LOW_NODES, NodeClass, NodeLoad
-from slackwater.descheduling.placement import PODS, Amounts, PlacedPod, admits, free_for_requests
+from slackwater.descheduling.placement import PODS, Amounts, PlacedPod, free_for_requests
+from slackwater.descheduling.placement_index import PlacementIndex
 from slackwater.model.tiers import Tier
 
 _UNLIMITED = 2**62
@@ -31,8 +32,12 @@ class TargetSearch:
         *,
         node_fit: bool,
         margin: float,
+        rules: PlacementIndex | None = None,
     ) -> None:
-        """`margin`: by how much, in 0..1 of the weighted load, the target must stay below the source; 0: not at all."""
+        """`rules`: where hard rules allow pods; None: everywhere. `node_fit`: requests are checked. `margin`: by how
+        much, in 0..1 of the weighted load, the target must stay below the source; 0: not at all."""
+        self._rules = rules
+        self._columns = None if rules is None else rules.columns([target.node.name for target in targets])
         self._targets = targets
         self._index = {target.node.name: place for place, target in enumerate(targets)}
         self._for_any = np.array([classes[target.node.name] in LOW_NODES for target in targets], dtype=np.bool_)
@@ -53,7 +58,6 @@ class TargetSearch:
         self._weight_of = np.where(capacity > 0, shares / np.maximum(capacity, 1), 0.0)
         used = _columns(targets, self._limits, lambda target: _amounts(target.usage, self._limits))
         self._score = (used * self._weight_of).sum(axis=0)
-        self._allowed: dict[object, NDArray[np.bool_]] = {}
 
     def reserve(
         self,
@@ -64,12 +68,13 @@ class TargetSearch:
         prod: bool,
         without: str = "",
         among: Collection[str] | None = None,
+        accepts: Callable[[str], bool] | None = None,
     ) -> str | None:
         """Returns the coolest target that holds the pod, and reserves its load there; None where none does.
 
         `prod`: the load of prod is balanced, so that its low nodes are the targets. `source_score`: weighted load of
         the node that the pod leaves, 0..1, as `score_of` returns it. `without` names a target that is left out,
-        `among` those that are not (None: all).
+        `among` those that are not (None: all). `accepts` is asked for the one that would be chosen.
         """
         if not self._targets:
             return None
@@ -77,20 +82,21 @@ class TargetSearch:
         fits = (self._for_prod if prod else self._for_any) & _at_least(self._room, need) & self._limited.fits(pod)
         if pod.tier is Tier.PROD:
             fits &= _at_least(self._prod_room, need)
-        asked: list[int] = []
-        if self._node_fit:
-            if any(amount > 0 and name not in self._requested for name, amount in pod.requests.items()):
-                return None
-            asked = [1 if name == PODS else pod.requests.get(name, 0) for name in self._requested]
-            fits &= _at_least(self._free, asked) & self._allows(pod)
+        asked = self._asked(pod)
+        fits &= _at_least(self._free, asked) if self._node_fit else True
+        if self._node_fit and any(pod.requests[name] > 0 for name in pod.requests.keys() - set(self._requested)):
+            return None
+        if self._rules is not None:
+            fits &= self._rules.allowed(pod)[self._columns]
         after = self._score + np.array(need, dtype=np.float64) @ self._weight_of
         if self._margin > 0:
             fits &= after + self._margin <= source_score
         self._leave_out(fits, without, among)
-        places = np.flatnonzero(fits)
-        if not places.size:
+        place = self._coolest(fits, after, accepts)
+        if place is None:
             return None
-        place = int(places[np.argmin(after[places])])
+        if self._rules is not None:
+            self._rules.place(pod, self._targets[place].node.name)
         self._room[:, place] -= need
         if pod.tier is Tier.PROD:
             self._prod_room[:, place] -= need
@@ -99,6 +105,18 @@ class TargetSearch:
             self._free[:, place] -= asked
         self._score[place] = after[place]
         return self._targets[place].node.name
+
+    def _asked(self, pod: PlacedPod) -> list[int]:
+        return [1 if name == PODS else pod.requests.get(name, 0) for name in self._requested]
+
+    def _coolest(
+        self, fits: NDArray[np.bool_], after: NDArray[np.float64], accepts: Callable[[str], bool] | None
+    ) -> int | None:
+        places = np.flatnonzero(fits)
+        for place in places[np.argsort(after[places], kind="stable")].tolist() if accepts else ():
+            if accepts is not None and accepts(self._targets[place].node.name):
+                return int(place)
+        return int(places[np.argmin(after[places])]) if places.size and accepts is None else None
 
     def _leave_out(self, fits: NDArray[np.bool_], without: str, among: Collection[str] | None) -> None:
         if without in self._index:
@@ -110,16 +128,6 @@ class TargetSearch:
 
     def _free_of(self, target: NodeLoad) -> list[int]:
         return _amounts(free_for_requests(target.node, target.pods), self._requested)
-
-    def _allows(self, pod: PlacedPod) -> NDArray[np.bool_]:
-        demand = (
-            tuple(sorted(pod.node_selector.items())),
-            tuple(map(tuple, pod.affinity)),
-            tuple(pod.tolerations),
-        )
-        if demand not in self._allowed:
-            self._allowed[demand] = np.array([admits(target.node, pod) for target in self._targets], dtype=np.bool_)
-        return self._allowed[demand]
 
 
 def score_of(load: NodeLoad, usage: Amounts, weights: Mapping[str, float]) -> float:

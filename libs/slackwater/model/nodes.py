@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from slackwater.model.bounds import Annotations, Count, Items, Labels, Name, OfOneMachine
-from slackwater.model.placement_rules import Few, NodeTaint
+from slackwater.model.placement_rules import Few, FewAmounts, NodeTaint
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 
@@ -28,6 +28,8 @@ class PodDetail(StrEnum):
     PLACEMENT_RULES = "placement-rules"
     """Node selectors, affinities, tolerations and spread constraints."""
     NODE_TAINTS = "node-taints"
+    NODE_RESOURCES = "node-resources"
+    """How many pods the node takes, and what it has beyond CPU and memory."""
 
 
 class Liveness(StrEnum):
@@ -62,8 +64,9 @@ class NodeFacts:
 
     `capacity` is the total of the machine; `reserved` is what the operator withholds from every tier.
     `cgroup_version` is "v1", "v2", "hybrid" (v1 controllers beside a v2 tree for pressure) or "none". `numa` is empty
-    where the machine has a single zone. `reports` has what the agent reports beyond usage (PodDetail): what is not in
-    it is not known of the node's pods, rather than at its default. Older agents leave it empty.
+    where the machine has a single zone. `resources` is what its pods may have beyond CPU and memory: `pods` is how many
+    it takes, others are devices, ephemeral storage and the like. `reports` has what the agent reports beyond usage
+    (PodDetail): what is not in it is not known of the node's pods, rather than at its default.
     """
 
     name: Name
@@ -79,6 +82,7 @@ class NodeFacts:
     annotations: Annotations = field(default_factory=dict)
     numa: Items[NumaNode] = ()
     taints: Annotated[Few[NodeTaint], Field(exclude_if=operator.not_)] = ()
+    resources: Annotated[FewAmounts, Field(exclude_if=operator.not_)] = field(default_factory=dict)
     reports: Annotated[Few[Name], Field(exclude_if=operator.not_)] = ()
 
     @property

@@ -15,7 +15,7 @@ from annotated_types import Interval, Len
 from msgspec import Meta
 from pydantic import FailFast, Field
 
-from slackwater.model.bounds import Key, Name
+from slackwater.model.bounds import Count, Key, Name
 from slackwater.model.records import record
 
 MOST_RULES = 64
@@ -24,7 +24,12 @@ MOST_SKEW = 1_000_000
 T = TypeVar("T")
 Few = Annotated[tuple[T, ...], Len(0, MOST_RULES), FailFast(), Meta(max_length=MOST_RULES)]
 FewLabels = Annotated[dict[Key, Key], Len(0, MOST_RULES), Meta(max_length=MOST_RULES)]
+FewAmounts = Annotated[dict[Key, Count], Len(0, MOST_RULES), Meta(max_length=MOST_RULES)]
 Skew = Annotated[int, Interval(ge=1, le=MOST_SKEW), Meta(ge=1, le=MOST_SKEW)]
+PortNumber = Annotated[int, Interval(ge=1, le=65_535), Meta(ge=1, le=65_535)]
+TOO_LARGE, UNKNOWN_VALUES = "too-large", "unknown-values"
+OPAQUE = frozenset({TOO_LARGE, UNKNOWN_VALUES})
+"""Unread as a whole: neither the labels of such a pod nor what it excludes are known."""
 _SetOnly = Field(exclude_if=operator.not_)
 
 
@@ -111,12 +116,20 @@ class PodToleration:
 @record(frozen=True, slots=True)
 class SpreadRule:
     """Pods that it selects in the pod's namespace differ by at most `max_skew` between two domains: nodes with the same
-    value of the label `topology_key`. It selects by `labels` and `expressions`, which all hold."""
+    value of the label `topology_key`. It selects by `labels` and `expressions`, which all hold.
+
+    With fewer than `min_domains` domains the emptiest one counts as empty. `every_node`: nodes that the pod's node
+    selector and affinity exclude count as well (nodeAffinityPolicy Ignore). `tolerated_only`: nodes with taints that
+    the pod does not tolerate do not count (nodeTaintsPolicy Honor).
+    """
 
     topology_key: Key
     max_skew: Skew = 1
     labels: Annotated[FewLabels, _SetOnly] = field(default_factory=dict)
     expressions: Annotated[NodeTerm, _SetOnly] = ()
+    min_domains: Annotated[Skew, Field(exclude_if=lambda count: count == 1)] = 1
+    every_node: Annotated[bool, _SetOnly] = False
+    tolerated_only: Annotated[bool, _SetOnly] = False
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod with these labels counts."""
@@ -125,11 +138,18 @@ class SpreadRule:
 
 @record(frozen=True, slots=True)
 class AntiAffinityRule:
-    """No other pod that it selects in the pod's namespace is in the same domain."""
+    """No other pod that it selects is in the same domain. It selects pods of `namespaces` (none: the pod's own), or of
+    all with `all_namespaces`."""
 
     topology_key: Key
     labels: Annotated[FewLabels, _SetOnly] = field(default_factory=dict)
     expressions: Annotated[NodeTerm, _SetOnly] = ()
+    namespaces: Annotated[Few[Name], _SetOnly] = ()
+    all_namespaces: Annotated[bool, _SetOnly] = False
+
+    def concerns(self, own: str, namespace: str) -> bool:
+        """Whether a rule of a pod in the namespace `own` selects pods of another."""
+        return self.all_namespaces or namespace in (self.namespaces or (own,))
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod with these labels is excluded."""
@@ -142,12 +162,30 @@ def selects(rule: SpreadRule | AntiAffinityRule, labels: Mapping[str, str]) -> b
 
 
 @record(frozen=True, slots=True)
-class PlacementRules:
-    """Where a pod may be. `affinity`: terms of which one must hold; none: everywhere.
+class HostPort:
+    """A port of the node that a pod takes; no `ip`: on all addresses."""
 
-    `unread` names the hard rules of the pod that are not among these, for example a pod affinity: such a pod is not
-    proposed for a move, because no target is known to be allowed. `local_storage`: it keeps data in an emptyDir or
-    hostPath. `claims_volumes`: it has a PersistentVolumeClaim.
+    port: PortNumber
+    protocol: Annotated[Key, Field(exclude_if=lambda protocol: protocol == "TCP")] = "TCP"
+    ip: Annotated[Key, _SetOnly] = ""
+
+    def conflicts(self, other: HostPort) -> bool:
+        """Whether two pods with these cannot be on one node."""
+        same = self.port == other.port and self.protocol == other.protocol
+        return same and (self.ip == other.ip or self.ip in ALL_ADDRESSES or other.ip in ALL_ADDRESSES)
+
+
+ALL_ADDRESSES = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
+
+
+@record(frozen=True, slots=True)
+class PlacementRules:
+    """Where a pod may be. `affinity`: terms of which one must hold; none: everywhere. `resources`: what it requests
+    beyond CPU and memory, for example devices.
+
+    `unread` names the hard rules of the pod that are not among these, for example a pod affinity or the zone of a
+    volume: such a pod is not proposed for a move, because no target is known to be allowed. `local_storage`: it keeps
+    data in an emptyDir or hostPath. `claims_volumes`: it has a PersistentVolumeClaim.
     """
 
     node_selector: Annotated[FewLabels, _SetOnly] = field(default_factory=dict)
@@ -155,15 +193,15 @@ class PlacementRules:
     tolerations: Annotated[Few[PodToleration], _SetOnly] = ()
     spread: Annotated[Few[SpreadRule], _SetOnly] = ()
     anti_affinity: Annotated[Few[AntiAffinityRule], _SetOnly] = ()
+    host_ports: Annotated[Few[HostPort], _SetOnly] = ()
+    resources: Annotated[FewAmounts, _SetOnly] = field(default_factory=dict)
     unread: Annotated[Few[Name], _SetOnly] = ()
     local_storage: Annotated[bool, _SetOnly] = False
     claims_volumes: Annotated[bool, _SetOnly] = False
 
     def as_too_large(self) -> PlacementRules:
         """What is reported in place of rules that do not fit: such a pod is not proposed for a move."""
-        return PlacementRules(
-            unread=("too-large",), local_storage=self.local_storage, claims_volumes=self.claims_volumes
-        )
+        return PlacementRules(unread=(TOO_LARGE,), local_storage=self.local_storage, claims_volumes=self.claims_volumes)
 
 
 NO_RULES = PlacementRules()

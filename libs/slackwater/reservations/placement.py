@@ -1,27 +1,30 @@
 """Where a reservation is placed: filters, and a score over predicted headroom. The readable form, node by node;
 `room_index.RoomIndex` finds the same, faster.
 
-A node takes a reservation if it is allowed, has the requests free beside all that pods and other reservations have, and
-if the predicted load after it stays below the node's limit. Of those the node with the most predicted headroom left in
-its scarcest resource is taken, so that a move does not make the next hot spot. Ties go to the lower name.
+A node takes a reservation if no hard rule keeps its pod off (`descheduling.placement_check`), if the requests are free
+beside all that pods and other reservations have, and if the predicted load after it stays below the node's limit. Of
+those the node with the most predicted headroom left in its scarcest resource is taken, so that a move does not make the
+next hot spot. Ties go to the lower name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from enum import StrEnum
+from typing import Final
 
 from slackwater.descheduling.placement import (
     PODS,
     Amounts,
+    ClusterPlacement,
     LoadSource,
     PlacedPod,
     PlacementNode,
-    admits,
     free_for_requests,
 )
+from slackwater.descheduling.placement_check import PlacementRefusal, rule_refusal
 from slackwater.model.quantities import format_cpu, format_memory
 from slackwater.model.records import record
 from slackwater.reservations.reservation import PLACED, Reservation
@@ -36,9 +39,29 @@ class RoomFilter(StrEnum):
     OTHER_NODE = "other-node"
     """It names another node, or avoids this one."""
     CORDONED = "cordoned"
+    UNREAD_RULES = "unread-rules"
     LABELS_OR_TAINTS = "labels-or-taints"
+    OPAQUE_POD = "opaque-pod"
+    """A pod there of which neither labels nor rules are known."""
+    HOST_PORTS = "host-ports"
+    ANTI_AFFINITY = "anti-affinity"
+    """Its own, or that of a pod there."""
+    TOPOLOGY_SPREAD = "topology-spread"
     REQUESTS = "requests"
     HEADROOM = "headroom"
+
+
+_BY_RULE: Final = {
+    PlacementRefusal.UNREAD_RULES: RoomFilter.UNREAD_RULES,
+    PlacementRefusal.CORDONED: RoomFilter.CORDONED,
+    PlacementRefusal.NODE_LABELS: RoomFilter.LABELS_OR_TAINTS,
+    PlacementRefusal.TAINTS: RoomFilter.LABELS_OR_TAINTS,
+    PlacementRefusal.OPAQUE_POD: RoomFilter.OPAQUE_POD,
+    PlacementRefusal.HOST_PORTS: RoomFilter.HOST_PORTS,
+    PlacementRefusal.ANTI_AFFINITY: RoomFilter.ANTI_AFFINITY,
+    PlacementRefusal.ANTI_AFFINITY_THERE: RoomFilter.ANTI_AFFINITY,
+    PlacementRefusal.TOPOLOGY_SPREAD: RoomFilter.TOPOLOGY_SPREAD,
+}
 
 
 @record(frozen=True, slots=True)
@@ -50,6 +73,8 @@ class NodeRoom:
     """For requests, by resource, with `pods`."""
     headroom: Amounts
     """For predicted load, by resource of the limits."""
+    pods: Sequence[PlacedPod] = ()
+    """Those that are there, and those that reservations keep room for: hard rules count them."""
     cold_pods: int = 0
     """Pods whose peak is not predicted yet: their requests count."""
 
@@ -89,6 +114,8 @@ class ReservationPlacement:
     """False with a node: preAllocation, what becomes free there is kept for it."""
     refusals: Mapping[RoomFilter, int] = field(default_factory=dict)
     """Nodes by what keeps it off; empty where a node takes it."""
+    unread: Sequence[str] = ()
+    """Rules of its pod that are not read, so that no node is known to be allowed."""
     nearest: RoomShortage | None = None
     """Of the node that lacks the least; None where a node takes it, or room is not what is missing."""
 
@@ -98,7 +125,8 @@ class ReservationPlacement:
         parts = ", ".join(f"{count} {name.value}" for name, count in sorted(self.refusals.items()))
         if not total:
             return "there is no node"
-        return f"0 of {total} nodes take it: {parts}" + (f"; {self.nearest.message()}" if self.nearest else "")
+        unread = f" ({', '.join(self.unread)})" if self.unread else ""
+        return f"0 of {total} nodes take it: {parts}{unread}" + (f"; {self.nearest.message()}" if self.nearest else "")
 
 
 def room_of(
@@ -126,7 +154,24 @@ def room_of(
         resource: int(share * node.allocatable.get(resource, 0)) - load.get(resource, 0)
         for resource, share in limits.items()
     }
-    return NodeRoom(node, free, headroom)
+    return NodeRoom(node, free, headroom, [*pods, *_pods_to_come(node.name, reservations)])
+
+
+def _pods_to_come(node: str, reservations: Sequence[Reservation]) -> Iterator[PlacedPod]:
+    """The pods that reservations placed on a node keep room for, until their owners are there."""
+    for reservation in reservations:
+        if reservation.phase in PLACED and reservation.placed_on == node and not reservation.allocated:
+            yield replace(reservation.template, node=node, arriving=True)
+
+
+def cluster_of(rooms: Iterable[NodeRoom]) -> ClusterPlacement:
+    """Returns the nodes with the pods that hard rules count. A pod for which room is kept elsewhere is only there."""
+    rooms = list(rooms)
+    leaving = {pod.uid for room in rooms for pod in room.pods if pod.arriving} - {""}
+    return ClusterPlacement(
+        [room.node for room in rooms],
+        {room.node.name: [pod for pod in room.pods if pod.arriving or pod.uid not in leaving] for room in rooms},
+    )
 
 
 def expected_load(pod: PlacedPod) -> Amounts:
@@ -135,9 +180,11 @@ def expected_load(pod: PlacedPod) -> Amounts:
     return pod.requests if peak is None else peak
 
 
-def refusal(reservation: Reservation, room: NodeRoom) -> RoomFilter | None:
-    """Returns what keeps a reservation off a node; None where it fits."""
-    return _not_allowed(reservation, room.node) or _too_large(reservation, room)
+def refusal(reservation: Reservation, room: NodeRoom, cluster: ClusterPlacement | None = None) -> RoomFilter | None:
+    """Returns what keeps a reservation off a node; None where it fits. `cluster`: the other nodes, by which rules about
+    topology judge."""
+    cluster = cluster_of([room]) if cluster is None else cluster
+    return _not_allowed(reservation, room.node, cluster) or _too_large(reservation, room)
 
 
 def remaining_share(reservation: Reservation, room: NodeRoom) -> float:
@@ -172,14 +219,15 @@ def without(room: NodeRoom, reservation: Reservation) -> NodeRoom:
     }
     need = expected_load(reservation.template)
     headroom = {resource: amount - need.get(resource, 0) for resource, amount in room.headroom.items()}
-    return replace(room, free=free, headroom=headroom)
+    template = replace(reservation.template, node=room.node.name, arriving=True)
+    return replace(room, free=free, headroom=headroom, pods=[*room.pods, template])
 
 
 def find_place(reservation: Reservation, rooms: Sequence[NodeRoom]) -> ReservationPlacement:
     """Returns the best node for one reservation."""
-    fits, short = [], []
+    fits, short, cluster = [], [], cluster_of(rooms)
     for room in rooms:
-        why = refusal(reservation, room)
+        why = refusal(reservation, room, cluster)
         rank = (-remaining_share(reservation, room), room.node.name)
         if why is None:
             fits.append(rank)
@@ -196,8 +244,10 @@ def refused(reservation: Reservation, rooms: Iterable[NodeRoom]) -> ReservationP
     """Returns what keeps a reservation off each node, and which node lacks the least. Nodes that take it are left
     out."""
     refusals, nearest = Counter[RoomFilter](), list[tuple[float, str, RoomShortage]]()
+    rooms = list(rooms)
+    cluster = cluster_of(rooms)
     for room in rooms:
-        why = refusal(reservation, room)
+        why = refusal(reservation, room, cluster)
         if why is None:
             continue
         refusals[why] += 1
@@ -205,7 +255,8 @@ def refused(reservation: Reservation, rooms: Iterable[NodeRoom]) -> ReservationP
             share, shortage = _shortage(reservation, room, why)
             nearest.append((share, room.node.name, shortage))
     found = min(nearest, key=lambda each: each[:2])[2] if nearest else None
-    return ReservationPlacement(reservation.name, refusals=dict(refusals), nearest=found)
+    unread = reservation.template.unread_rules if RoomFilter.UNREAD_RULES in refusals else ()
+    return ReservationPlacement(reservation.name, refusals=dict(refusals), unread=tuple(unread), nearest=found)
 
 
 def _shortage(reservation: Reservation, room: NodeRoom, why: RoomFilter) -> tuple[float, RoomShortage]:
@@ -234,12 +285,11 @@ def has_room(room: NodeRoom) -> bool:
     return all(amount >= 0 for amount in room.free.values())
 
 
-def _not_allowed(reservation: Reservation, node: PlacementNode) -> RoomFilter | None:
+def _not_allowed(reservation: Reservation, node: PlacementNode, cluster: ClusterPlacement) -> RoomFilter | None:
     if reservation.node not in ("", node.name) or node.name in reservation.avoids:
         return RoomFilter.OTHER_NODE
-    if node.unschedulable:
-        return RoomFilter.CORDONED
-    return None if admits(node, reservation.template) else RoomFilter.LABELS_OR_TAINTS
+    rule = rule_refusal(reservation.template, node, cluster)
+    return None if rule is None else _BY_RULE[rule]
 
 
 def _too_large(reservation: Reservation, room: NodeRoom) -> RoomFilter | None:

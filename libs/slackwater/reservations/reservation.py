@@ -75,7 +75,8 @@ class Reservation:
 
     name: str
     template: PlacedPod
-    """The pod that is expected: requests, predicted peak, tier, selectors, tolerations. Name and node are unused."""
+    """The pod that is expected: requests, predicted peak, tier, hard rules. Its uid is that of the pod in whose place
+    it comes; empty: of none. Name and node are unused."""
     owners: Sequence[ReservationOwner]
     created_s: float
     expires_s: float | None = None

@@ -1,6 +1,6 @@
 """Places reservations on thousands of nodes: what `placement.place_plainly` finds, over arrays.
 
-A row per resource and a column per node. Labels and taints are compared once per distinct demand. Only where no node
+A row per resource and a column per node. Hard rules are those of `descheduling.placement_index`. Only where no node
 takes a reservation are the nodes visited one by one, to count what keeps it off.
 """
 
@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from slackwater.descheduling.placement import PODS, PlacedPod, admits
+from slackwater.descheduling.placement import PODS
+from slackwater.descheduling.placement_index import PlacementIndex
 from slackwater.reservations.placement import (
     NodeRoom,
     ReservationPlacement,
+    cluster_of,
     expected_load,
     refused,
     without,
@@ -45,8 +47,7 @@ class RoomIndex:
         )
         self._counts = capacity > 0
         self._capacity = np.maximum(capacity, 1)
-        self._cordoned = np.array([room.node.unschedulable for room in self._rooms], dtype=np.bool_)
-        self._admitting: dict[object, NDArray[np.bool_]] = {}
+        self._rules = PlacementIndex(cluster_of(self._rooms))
 
     def place(self, reservation: Reservation) -> ReservationPlacement:
         """Returns the best node for a reservation, and takes it away there."""
@@ -84,7 +85,7 @@ class RoomIndex:
         return np.array(asked, dtype=np.int64).reshape(-1, 1)
 
     def _allowed(self, reservation: Reservation) -> NDArray[np.bool_]:
-        allowed = self._admits(reservation.template) & ~self._cordoned
+        allowed = self._rules.allowed(reservation.template)
         for name in reservation.avoids:
             if name in self._column:
                 allowed[self._column[name]] = False
@@ -95,19 +96,10 @@ class RoomIndex:
             allowed &= only
         return allowed
 
-    def _admits(self, pod: PlacedPod) -> NDArray[np.bool_]:
-        demand = (
-            tuple(sorted(pod.node_selector.items())),
-            tuple(map(tuple, pod.affinity)),
-            tuple(pod.tolerations),
-        )
-        if demand not in self._admitting:
-            self._admitting[demand] = np.array([admits(room.node, pod) for room in self._rooms], dtype=np.bool_)
-        return self._admitting[demand]
-
     def _allocate(self, column: int, reservation: Reservation) -> None:
         room = without(self._rooms[column], reservation)
         self._rooms[column] = room
+        self._rules.place(room.pods[-1], room.node.name)
         self._free[:, column] = [room.free.get(name, _ABSENT) for name in self._requested]
         self._headroom[:, column] = [room.headroom.get(name, _UNLIMITED) for name in self._limited]
 

@@ -32,6 +32,7 @@ from slackwater.descheduling import evictability
 from slackwater.descheduling.pod_order import DELETION_COST
 from slackwater.model.placement_rules import (
     AntiAffinityRule,
+    HostPort,
     LabelOperator,
     LabelRequirement,
     PlacementRules,
@@ -389,8 +390,44 @@ def spread_by(**fields: Any) -> dict[str, Any]:
         ),
         (
             required("podAntiAffinity", {"topologyKey": HOST, "labelSelector": OF_X, "namespaces": ["other"]}),
-            PlacementRules(unread=("pod-anti-affinity",)),
+            PlacementRules(anti_affinity=(AntiAffinityRule(HOST, {"app": "x"}, namespaces=("other",)),)),
         ),
+        (
+            required("podAntiAffinity", {"topologyKey": HOST, "labelSelector": OF_X, "namespaceSelector": {}}),
+            PlacementRules(anti_affinity=(AntiAffinityRule(HOST, {"app": "x"}, all_namespaces=True),)),
+        ),
+        (
+            required("podAntiAffinity", {"topologyKey": HOST, "labelSelector": OF_X, "namespaceSelector": OF_X}),
+            PlacementRules(
+                anti_affinity=(AntiAffinityRule(HOST, {"app": "x"}, all_namespaces=True),),
+                unread=("pod-anti-affinity",),
+            ),
+        ),
+        (
+            spread_by(minDomains=3, nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor"),
+            PlacementRules(
+                spread=(SpreadRule("zone", 2, {"app": "x"}, min_domains=3, every_node=True, tolerated_only=True),)
+            ),
+        ),
+        (
+            spread_by(labelSelector=None),
+            PlacementRules(spread=(SpreadRule("zone", 2, expressions=(LabelRequirement("zone", values=()),)),)),
+        ),
+        (spread_by(nodeTaintsPolicy="Sometimes"), PlacementRules(unread=("topology-spread",))),
+        (
+            {"containers": [{"name": "c", "ports": [{"containerPort": 80}, {"hostPort": 81, "protocol": "UDP"}]}]},
+            PlacementRules(host_ports=(HostPort(81, "UDP"),)),
+        ),
+        (
+            {
+                "containers": [{"name": "c", "resources": {"limits": {"cpu": "2", "nvidia.com/gpu": "2"}}}],
+                "initContainers": [{"name": "i", "resources": {"requests": {"ephemeral-storage": "1Gi"}}}],
+            },
+            PlacementRules(resources={"nvidia.com/gpu": 2, "ephemeral-storage": 2**30}),
+        ),
+        ({"resourceClaims": [{"name": "gpu"}]}, PlacementRules(unread=("resource-claims",))),
+        ({"volumes": [{"name": "v", "csi": {"driver": "d"}}]}, PlacementRules(unread=("volumes",))),
+        ({"volumes": [{"name": "v", "configMap": {"name": "m"}}]}, None),
         (spread_by(), PlacementRules(spread=(SpreadRule("zone", 2, {"app": "x"}),))),
         (
             spread_by(matchLabelKeys=["revision", "absent"]),
@@ -398,7 +435,10 @@ def spread_by(**fields: Any) -> dict[str, Any]:
         ),
         (spread_by(whenUnsatisfiable="ScheduleAnyway"), None),
         ({"volumes": [{"emptyDir": {}}]}, PlacementRules(local_storage=True)),
-        ({"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]}, PlacementRules(claims_volumes=True)),
+        (
+            {"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]},
+            PlacementRules(unread=("volumes",), claims_volumes=True),
+        ),
         ({"nodeSelector": {f"k{number}": "v" for number in range(65)}}, PlacementRules(unread=("too-large",))),
         ({"nodeSelector": {"k": "v" * 4096}}, PlacementRules(unread=("too-large",))),
     ],

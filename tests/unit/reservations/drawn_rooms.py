@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
-from slackwater.model.placement_rules import NodeTaint, PodToleration
+from slackwater.model.placement_rules import AntiAffinityRule, HostPort, NodeTaint, PodToleration, SpreadRule
 from slackwater.reservations.placement import NodeRoom, ReservationPlacement, room_of
 from slackwater.reservations.reservation import Reservation, ReservationOwner
 from slackwater.reservations.room_index import RoomIndex
@@ -16,6 +16,10 @@ NODES, ZONES = ("n1", "n2", "n3", "n4"), ("a", "b")
 LIMITS = {"cpu": 0.7, "memory": 0.8}
 amounts = st.fixed_dictionaries({}, optional={"cpu": st.integers(0, 4000), "memory": st.integers(0, 40)})
 zones = st.sampled_from([{}, {"zone": "a"}, {"zone": "b"}])
+labels = st.sampled_from([{}, {"app": "x"}])
+anti_affinities = st.sampled_from([(), (), (AntiAffinityRule("zone", {"app": "x"}),)])
+spreads = st.sampled_from([(), (), (SpreadRule("zone", 1, {"app": "x"}, min_domains=2),)])
+ports = st.sampled_from([(), (), (HostPort(80),)])
 
 
 @st.composite
@@ -30,6 +34,10 @@ def placed_pods(draw: st.DrawFn, node: str, number: int) -> PlacedPod:
         workload=draw(st.sampled_from(["w1", "w2"])),
         requests=draw(amounts),
         peak=draw(st.one_of(st.none(), amounts)),
+        labels=draw(labels),
+        anti_affinity=draw(anti_affinities),
+        host_ports=draw(ports),
+        unread_rules=draw(st.sampled_from([()] * 8 + [("too-large",)])),
     )
 
 
@@ -61,7 +69,7 @@ def rooms(draw: st.DrawFn) -> list[NodeRoom]:
 def reservations(draw: st.DrawFn, number: int) -> Reservation:
     """A pending reservation for the pods of a workload."""
     template = PlacedPod(
-        uid="",
+        uid=draw(st.sampled_from(["", "", "n1-0"])),
         name="",
         namespace="default",
         node="",
@@ -70,6 +78,11 @@ def reservations(draw: st.DrawFn, number: int) -> Reservation:
         node_selector=draw(zones),
         tolerations=draw(st.sampled_from([(), (PodToleration("spot"),)])),
         priority=draw(st.integers(0, 2)),
+        labels=draw(labels),
+        anti_affinity=draw(anti_affinities),
+        spread=draw(spreads),
+        host_ports=draw(ports),
+        unread_rules=draw(st.sampled_from([()] * 8 + [("volumes",)])),
     )
     return Reservation(
         name=f"r{number}",

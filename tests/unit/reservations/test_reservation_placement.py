@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from drawn_rooms import LIMITS, held_by_node, many_reservations, nodes_with_pods, place_all, rooms
 from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
-from slackwater.model.placement_rules import NodeTaint
+from slackwater.model.placement_rules import AntiAffinityRule, HostPort, NodeTaint, SpreadRule
 from slackwater.reservations.lifecycle import place
 from slackwater.reservations.placement import (
     NodeRoom,
@@ -21,7 +23,7 @@ from slackwater.reservations.placement import (
     room_of,
 )
 from slackwater.reservations.reservation import Reservation, ReservationOwner
-from slackwater.reservations.room_index import in_order
+from slackwater.reservations.room_index import RoomIndex, in_order
 
 TEMPLATE = PlacedPod("", "", "default", "", requests={"cpu": 1000, "memory": 8}, peak={"cpu": 400, "memory": 6})
 OWNERS = (ReservationOwner(workload="w1"),)
@@ -152,3 +154,38 @@ def test_a_node_is_refused_for_a_reason_that_holds(left: list[NodeRoom], pending
         else:
             assert sum(found.refusals.values()) == len(left)
             assert all(refusal(each, room) is not None for room in left)
+
+
+def ruled(uid: str, at: str, **rules: Any) -> PlacedPod:
+    return replace(TEMPLATE, uid=uid, node=at, requests={}, peak={}, labels={"app": "x"}, **rules)
+
+
+APART = (AntiAffinityRule("zone", {"app": "x"}),)
+
+
+@pytest.mark.parametrize(
+    ("rules", "there", "why"),
+    [
+        ({"anti_affinity": APART}, {}, RoomFilter.ANTI_AFFINITY),
+        ({}, {"anti_affinity": APART}, RoomFilter.ANTI_AFFINITY),
+        ({"host_ports": (HostPort(80),)}, {"host_ports": (HostPort(80),)}, RoomFilter.HOST_PORTS),
+        ({"unread_rules": ("volumes",)}, {}, RoomFilter.UNREAD_RULES),
+        ({}, {"unread_rules": ("too-large",)}, RoomFilter.OPAQUE_POD),
+        ({"spread": (SpreadRule("zone", 1, {"app": "x"}, min_domains=2),)}, {}, RoomFilter.TOPOLOGY_SPREAD),
+    ],
+)
+def test_hard_rules_keep_a_reservation_off(rules: dict[str, Any], there: dict[str, Any], why: RoomFilter) -> None:
+    node = PlacementNode("n1", {"cpu": 8000, "memory": 64, PODS: 10}, labels={"zone": "a"})
+    asks = reservation(template=ruled("", "", **rules))
+    found = RoomIndex([room_of(node, [ruled("o", "n1", **there)], (), {})]).place(asks)
+    assert found.refusals == {why: 1}
+    assert ("volumes" in found.message()) is (why is RoomFilter.UNREAD_RULES)
+
+
+def test_two_reservations_do_not_take_the_places_that_exclude_each_other() -> None:
+    nodes = [PlacementNode(name, {"cpu": 8000, "memory": 64, PODS: 10}, labels={"zone": name}) for name in ("a", "b")]
+    rooms = [room_of(nodes[0], [ruled("old", "a", anti_affinity=APART)], (), {}), room_of(nodes[1], [], (), {})]
+    first = reservation(template=ruled("old", "", anti_affinity=APART), avoids=frozenset({"a"}))
+    index = RoomIndex(rooms)
+    assert index.place(first).node == "b", "the old pod leaves"
+    assert index.place(reservation(template=ruled("", "", anti_affinity=APART))).node == "a", "it has left"

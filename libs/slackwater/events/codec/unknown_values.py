@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from slackwater.events.envelope import Payload
 from slackwater.model.bounds import MOST_LABELS, MOST_PODS
-from slackwater.model.placement_rules import PlacementRules
+from slackwater.model.placement_rules import UNKNOWN_VALUES, PlacementRules
 
 _SHOWN: Final = 60
 _LOST: Final = object()
@@ -148,7 +148,7 @@ def _rules(fields: Prune | None) -> Prune | None:
         if lost.total() == before:
             return pruned
         kept = {name: rules[name] for name in ("local_storage", "claims_volumes") if name in rules}
-        return {**kept, "unread": ["unknown-values"]}
+        return {**kept, "unread": [UNKNOWN_VALUES]}
 
     return prune_rules
 

@@ -234,6 +234,7 @@ class SimulatedDriver:
             agent_version=version(),
             labels={ZONE: zone_of(self.seed)},
             taints=(TAINT,) if FleetFault.TAINTED in self.faults else (),
+            resources={"pods": 110},
             reports=tuple(PodDetail),
         )
 

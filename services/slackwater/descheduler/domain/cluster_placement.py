@@ -16,16 +16,14 @@ import numpy as np
 
 from slackwater.cluster.view import CPU, MEMORY, QOS_CLASSES, TIERS, Amounts, ClusterView, LivenessCode, Source
 from slackwater.descheduler.domain.cycle_state import WorkloadMove
-from slackwater.descheduling.placement import PODS, ClusterPlacement, KubeQos, PlacedPod, PlacementNode
+from slackwater.descheduling.placement import ClusterPlacement, KubeQos, PlacedPod, PlacementNode
 from slackwater.descheduling.profile import ProfileScope
-from slackwater.descheduling.reported_pods import with_details
+from slackwater.descheduling.reported_pods import other_resources, with_details
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.offers.node_notes import allocatable_of
 
-MOST_PODS_PER_NODE: Final = 110
-"""As the kubelet has it by default; agents report no limit."""
 _GUARANTEED: Final = dict.fromkeys((QoSClass.LSR, QoSClass.LSE), KubeQos.GUARANTEED)
 _KUBE_QOS: Final = {QoSClass.BE: KubeQos.BEST_EFFORT, **_GUARANTEED}
 _UNOWNED_KINDS: Final = frozenset({"Pod", "Node"})
@@ -61,7 +59,7 @@ def placement_of(
             target = targets.get(pod.uid, name)
             if target != name and target in placed:
                 placed[name] = [each for each in placed[name] if each.uid != pod.uid]
-                placed[target] = [*placed[target], replace(pod, node=target, terminating=True)]
+                placed[target] = [*placed[target], replace(pod, node=target, terminating=True, arriving=True)]
     return ClusterPlacement(read, placed)
 
 
@@ -74,7 +72,7 @@ def _node(view: ClusterView, row: int) -> PlacementNode:
         own = {"cpu": raw.cpu_milli, "memory": raw.memory_bytes}
     return PlacementNode(
         name=nodes.names[row],
-        allocatable={**own, **_offers(view, row), PODS: MOST_PODS_PER_NODE},
+        allocatable={**own, **_offers(view, row), **other_resources(facts)},
         system_usage=_amounts(nodes.system_usage, row),
         system_peak=dict(zip(("cpu", "memory"), nodes.system_load(row), strict=True)),
         labels={} if facts is None else facts.labels,

@@ -14,10 +14,11 @@ from slackwater.descheduling.placement import (
     EvictionProposal,
     PlacedPod,
     PlacementNode,
-    admits,
     free_for_requests,
     requests_fit,
 )
+from slackwater.descheduling.placement_check import PlacementRefusal, rule_refusal
+from slackwater.descheduling.placement_index import PlacementIndex
 from slackwater.descheduling.placer import StepLoads, step_loads
 from slackwater.descheduling.profile import DeclaredProfile
 from slackwater.descheduling.profile_cycle import PlannedMove, ProfilePlan
@@ -188,14 +189,12 @@ class StepCheck:
 def check_steps(steps: Sequence[KeptStep], cluster: ClusterPlacement, margin: float) -> list[StepCheck]:
     """Returns what a snapshot says of each step, after those before it. `margin`: the part of the allocatable amounts
     of a target that stays free, unless the plan itself uses it."""
-    nodes = {node.name: node for node in cluster.nodes}
-    running = {pod.uid: pod for pods in cluster.pods.values() for pod in pods}
-    placed = {name: list(pods) for name, pods in cluster.pods.items()}
+    world = _StepWorld(cluster)
     found: list[StepCheck] = []
     taken: list[EvictionProposal] = []
     for step in steps:
-        pod = running.get(step.pod_uid)
-        problem = _problem(step, pod, nodes, placed)
+        pod = world.running.get(step.pod_uid)
+        problem = world.problem(step, pod)
         problem = "" if problem == step.accepted else problem
         loads = StepLoads()
         if pod is not None and not problem and step.target:
@@ -205,8 +204,7 @@ def check_steps(steps: Sequence[KeptStep], cluster: ClusterPlacement, margin: fl
                 problem = f"{step.target} would be loaded to {loads.target_after:.0%}"
             else:
                 taken.append(proposal)
-                placed[step.node] = [each for each in placed[step.node] if each.uid != pod.uid]
-                placed.setdefault(step.target, []).append(pod)
+                world.move(step, pod)
         changes = [problem] if problem else []
         lost = step.expected_gain - loads.gain
         if not problem and step.target and lost > GAIN_TOLERANCE:
@@ -218,41 +216,68 @@ def check_steps(steps: Sequence[KeptStep], cluster: ClusterPlacement, margin: fl
 def accepted_steps(steps: Sequence[KeptStep], cluster: ClusterPlacement) -> tuple[KeptStep, ...]:
     """Returns the steps of a plan with what was against each on the snapshot that it was made on: its plugins decided
     so, and it does not make the plan stale."""
-    nodes = {node.name: node for node in cluster.nodes}
-    running = {pod.uid: pod for pods in cluster.pods.values() for pod in pods}
-    placed = {name: list(pods) for name, pods in cluster.pods.items()}
+    world = _StepWorld(cluster)
     found = []
     for step in steps:
-        pod = running.get(step.pod_uid)
-        found.append(replace(step, accepted=_problem(step, pod, nodes, placed)))
+        pod = world.running.get(step.pod_uid)
+        found.append(replace(step, accepted=world.problem(step, pod)))
         if pod is not None and step.target:
-            placed[step.node] = [each for each in placed[step.node] if each.uid != pod.uid]
-            placed.setdefault(step.target, []).append(pod)
+            world.move(step, pod)
     return tuple(found)
 
 
-def _problem(
-    step: KeptStep,
-    pod: PlacedPod | None,
-    nodes: Mapping[str, PlacementNode],
-    placed: Mapping[str, Sequence[PlacedPod]],
-) -> str:
-    if pod is None:
-        return f"the pod does not run on {step.node} any more"
-    if pod.terminating:
-        return "the pod is terminating, or its move is pending"
-    if pod.node != step.node:
-        return f"the pod runs on {pod.node} now"
-    if not step.target:
+_SAID: Final = {
+    PlacementRefusal.CORDONED: "{target} takes no new pods",
+    PlacementRefusal.NODE_LABELS: "{target} does not admit the pod: its labels are not those that the pod wants",
+    PlacementRefusal.TAINTS: "{target} does not admit the pod: it has a taint that the pod does not tolerate",
+    PlacementRefusal.OPAQUE_POD: "{target} has a pod of which the rules are not known",
+    PlacementRefusal.HOST_PORTS: "{target} has a pod that takes a port of the pod",
+    PlacementRefusal.ANTI_AFFINITY: "{target} is in one domain with a pod that the pod's anti-affinity excludes",
+    PlacementRefusal.ANTI_AFFINITY_THERE: "{target} is in one domain with a pod whose anti-affinity excludes the pod",
+    PlacementRefusal.TOPOLOGY_SPREAD: "{target} is in a domain that has enough pods by the pod's topology spread",
+}
+
+
+class _StepWorld:
+    """The cluster after the steps so far."""
+
+    def __init__(self, cluster: ClusterPlacement) -> None:
+        self.running = {pod.uid: pod for pods in cluster.pods.values() for pod in pods}
+        self._nodes = {node.name: node for node in cluster.nodes}
+        self._placed = {name: list(pods) for name, pods in cluster.pods.items()}
+        self._rules = PlacementIndex(cluster)
+
+    def move(self, step: KeptStep, pod: PlacedPod) -> None:
+        """Note that a pod is on the target of its step."""
+        self._placed[pod.node] = [each for each in self._placed[pod.node] if each.uid != pod.uid]
+        self._placed.setdefault(step.target, []).append(pod)
+        if step.target in self._nodes:
+            self._rules.place(pod, step.target)
+
+    def problem(self, step: KeptStep, pod: PlacedPod | None) -> str:
+        """Returns what is against a step; empty: nothing."""
+        if pod is None:
+            return f"the pod does not run on {step.node} any more"
+        if pod.terminating:
+            return "the pod is terminating, or its move is pending"
+        if pod.node != step.node:
+            return f"the pod runs on {pod.node} now"
+        if not step.target:
+            return ""
+        target = self._nodes.get(step.target)
+        if target is None:
+            return f"{step.target} is gone, or not one of the profile's nodes"
+        if not self._rules.allows(pod, step.target):
+            return self._forbidden(pod, target)
+        if not requests_fit(free_for_requests(target, self._placed.get(step.target, ())), pod):
+            return f"{step.target} has no room for the requests of the pod"
         return ""
-    target = nodes.get(step.target)
-    if target is None:
-        return f"{step.target} is gone, or not one of the profile's nodes"
-    if not admits(target, pod):
-        return f"{step.target} takes no new pods" if target.unschedulable else f"{step.target} does not admit the pod"
-    if not requests_fit(free_for_requests(target, placed.get(step.target, ())), pod):
-        return f"{step.target} has no room for the requests of the pod"
-    return ""
+
+    def _forbidden(self, pod: PlacedPod, target: PlacementNode) -> str:
+        refusal = rule_refusal(pod, target, ClusterPlacement(list(self._nodes.values()), self._placed))
+        if refusal is None or refusal is PlacementRefusal.UNREAD_RULES:
+            return f"hard rules of the pod are not read: {', '.join(pod.unread_rules)}"
+        return _SAID[refusal].format(target=target.name)
 
 
 def plan_changes(
@@ -278,12 +303,28 @@ def plan_changes(
 
 
 def part_of(cluster: ClusterPlacement, steps: Sequence[KeptStep]) -> ClusterPlacement:
-    """Returns the nodes on which the steps depend, and those on which their pods run now: enough for `plan_changes`."""
+    """Returns the nodes on which the steps depend, and those on which their pods run now: enough for `plan_changes`.
+    Where hard rules about topology count, all nodes, and of the others the pods that they count."""
     uids = {step.pod_uid for step in steps}
     names = {name for step in steps for name in (step.node, step.target)}
     names |= {name for name, pods in cluster.pods.items() if any(pod.uid in uids for pod in pods)}
-    nodes = [node for node in cluster.nodes if node.name in names]
-    return ClusterPlacement(nodes, {name: pods for name, pods in cluster.pods.items() if name in names})
+    moving = [pod for name in names for pod in cluster.pods.get(name, ()) if pod.uid in uids]
+    counted = {
+        name: [pod for pod in pods if pod.anti_affinity or any(_is_counted(pod, other) for other in moving)]
+        for name, pods in cluster.pods.items()
+        if name not in names
+    }
+    is_local = not any(counted.values()) and not any(pod.spread for pod in moving)
+    nodes = [node for node in cluster.nodes if node.name in names or not is_local]
+    pods = {name: pods for name, pods in cluster.pods.items() if name in names}
+    return ClusterPlacement(nodes, pods if is_local else {**counted, **pods})
+
+
+def _is_counted(pod: PlacedPod, moving: PlacedPod) -> bool:
+    """Whether a rule of a pod that moves counts another one."""
+    return any(
+        rule.concerns(moving.namespace, pod.namespace) and rule.selects(pod.labels) for rule in moving.anti_affinity
+    ) or any(pod.namespace == moving.namespace and rule.selects(pod.labels) for rule in moving.spread)
 
 
 def asked(plan: KeptPlan) -> KeptPlan:

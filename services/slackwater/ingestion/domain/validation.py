@@ -194,6 +194,8 @@ def detail_texts(pod: Pod) -> Iterator[str]:
         yield from _requirement_texts(term)
     for toleration in pod.rules.tolerations:
         yield from (toleration.key, toleration.value or "", toleration.effect)
+    yield from (text for port in pod.rules.host_ports for text in (port.protocol, port.ip))
+    yield from pod.rules.resources
     rules: tuple[SpreadRule | AntiAffinityRule, ...] = (*pod.rules.spread, *pod.rules.anti_affinity)
     for rule in rules:
         yield from _rule_texts(rule)
@@ -201,6 +203,7 @@ def detail_texts(pod: Pod) -> Iterator[str]:
 
 def _rule_texts(rule: SpreadRule | AntiAffinityRule) -> Iterator[str]:
     yield rule.topology_key
+    yield from rule.namespaces if isinstance(rule, AntiAffinityRule) else ()
     yield from (text for pair in rule.labels.items() for text in pair)
     yield from _requirement_texts(rule.expressions)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from slackwater.cluster.view import CPU, MEMORY, Amounts, ClusterView
 from slackwater.descheduling.placement import PlacedPod, PlacementNode, expected_peak
-from slackwater.descheduling.reported_pods import with_details
+from slackwater.descheduling.reported_pods import other_resources, with_details
 from slackwater.migration.domain.sightings import requests_of
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
@@ -103,6 +103,7 @@ def _node(view: ClusterView, name: str, row: int, taken_off: Mapping[str, int]) 
         own = {"cpu": raw.cpu_milli, "memory": raw.memory_bytes}
     allocatable = {
         **own,
+        **other_resources(facts),
         **_amounts(nodes.batch, row, "batch-"),
         **_amounts(nodes.mid, row, "mid-"),
     }

@@ -67,10 +67,11 @@ def reservations_after(
 
 
 def reservation_for(stored: StoredJob, now_s: float) -> StoredReservation:
-    """Returns the pending reservation of a job: for a pod like the one that moves, anywhere but where that is."""
+    """Returns the pending reservation of a job: for a pod like the one that moves, anywhere but where that is. The
+    template has its uid, because it leaves where it is: hard rules do not count it there."""
     pod, name, rules = stored.pod, reservation_name(stored), stored.pod.rules or NO_RULES
     template = PlacedPod(
-        uid="",
+        uid=pod.uid,
         name="",
         namespace=pod.namespace,
         node="",
@@ -78,7 +79,8 @@ def reservation_for(stored: StoredJob, now_s: float) -> StoredReservation:
         priority=pod.priority,
         tier=pod.tier,
         qos=pod.qos,
-        requests=pod.requests,
+        requests={**pod.requests, **rules.resources},
+        labels=pod.labels,
         peak=pod.peak if pod.peak is not None else expected_peak(pod.requests),
         node_selector={
             **rules.node_selector,
@@ -86,6 +88,10 @@ def reservation_for(stored: StoredJob, now_s: float) -> StoredReservation:
         },
         affinity=rules.affinity,
         tolerations=rules.tolerations,
+        spread=rules.spread,
+        anti_affinity=rules.anti_affinity,
+        host_ports=rules.host_ports,
+        unread_rules=rules.unread,
     )
     owner = ReservationOwner(namespace=pod.namespace, workload=pod.workload, uid="" if pod.workload else pod.uid)
     reservation = Reservation(

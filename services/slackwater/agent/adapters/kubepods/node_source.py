@@ -1,4 +1,4 @@
-"""The agent's own node as the API server has it: its labels and taints."""
+"""The agent's own node as the API server has it: its labels, taints and resources."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class NodeSource:
 
 
 def with_node(facts: NodeFacts, node: ClusterNode) -> NodeFacts:
-    """Returns the facts with the node's labels and taints. Slackwater's own cordon travels as an event of its own."""
+    """Returns the facts with the node's labels, taints and what it has beyond CPU and memory. Slackwater's own
+    cordon travels as an event of its own."""
     taints = tuple(
         NodeTaint(taint.key, taint.value, taint.effect)
         for taint in node.taints
@@ -69,5 +70,6 @@ def with_node(facts: NodeFacts, node: ClusterNode) -> NodeFacts:
         facts,
         labels={**facts.labels, **dict(node.labels)},
         taints=taints[:MOST_RULES],
-        reports=(*facts.reports, PodDetail.NODE_TAINTS),
+        resources=dict([(name, amount) for name, amount in node.others if len(name) <= MOST_NAME][:MOST_RULES]),
+        reports=(*facts.reports, PodDetail.NODE_TAINTS, PodDetail.NODE_RESOURCES),
     )
