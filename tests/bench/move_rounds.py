@@ -76,7 +76,7 @@ def _round(jobs: int) -> dict[str, float]:
     now_s = _NOW.timestamp()
 
     def after(before: MigrationLedger) -> MigrationLedger:
-        state, found = after_plan(before, arbitrate(snapshot_of(before, seen, rules, now_s), now_s), now_s)
+        state, found = after_plan(before, arbitrate(snapshot_of(before, seen, rules, now_s), now_s), seen, now_s)
         return MigrationLedger(state, found)
 
     held = after(after(ledger))

@@ -12,7 +12,8 @@ class DisruptionBudgetChanged(Payload):
     """The budget as the API server has it. `selector` is that of the object: matchLabels and matchExpressions; an empty
     one selects all pods of the namespace. `min_available` and `max_unavailable` are as written: a count, a percent
     like `10%`, or empty. `allowed` is how many disruptions the API server allows now, of `expected` pods of which
-    `healthy` are ready. `gone`: there is no such budget any more.
+    `healthy` are ready. `unready_always`: its unhealthyPodEvictionPolicy is AlwaysAllow. `gone`: there is no such
+    budget any more.
     """
 
     KEY_PARTS: ClassVar[int] = 2
@@ -27,6 +28,7 @@ class DisruptionBudgetChanged(Payload):
     expected: Count
     healthy: Count
     allowed: Count
+    unready_always: bool = False
     gone: bool = False
     changed_at: Moment
 

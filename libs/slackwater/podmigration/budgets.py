@@ -70,15 +70,26 @@ class DisruptionBudget:
     max_unavailable: IntOrPercent | None = None
     server_allows: int | None = None
     """What the API server allows at most: it counts evictions that have begun at once. None: not known."""
+    unready_always: bool = False
+    """unhealthyPodEvictionPolicy AlwaysAllow: unready pods may be evicted whatever the others are."""
+
+    @property
+    def needed(self) -> int:
+        """Ready pods that it keeps. Raises InvalidAmountError."""
+        if self.min_available is not None:
+            return scaled(self.min_available, self.expected, round_up=True)
+        if self.max_unavailable is not None:
+            return self.expected - scaled(self.max_unavailable, self.expected, round_up=True)
+        return self.expected
 
     @property
     def allowed(self) -> int:
-        """Pods that may be evicted now. Raises InvalidAmountError."""
-        if self.min_available is not None:
-            needed = scaled(self.min_available, self.expected, round_up=True)
-        elif self.max_unavailable is not None:
-            needed = self.expected - scaled(self.max_unavailable, self.expected, round_up=True)
-        else:
-            needed = self.expected
-        own = max(self.healthy - needed, 0)
+        """Ready pods that may be evicted now. Raises InvalidAmountError."""
+        own = max(self.healthy - self.needed, 0)
         return own if self.server_allows is None else min(own, self.server_allows)
+
+    @property
+    def lets_unready_go(self) -> bool:
+        """Whether a pod that is not ready may be evicted, without counting: it takes no ready pod's place. By policy/v1
+        always, or while as many pods are ready as it keeps (IfHealthyBudget). Raises InvalidAmountError."""
+        return self.unready_always or 0 < self.needed <= self.healthy

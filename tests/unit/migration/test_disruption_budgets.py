@@ -14,6 +14,8 @@ from slackwater.events.disruption_budget_changed import DisruptionBudgetChanged
 from slackwater.migration.domain.disruption_budgets import CLOCKS_S, UNCOUNTED_S, budgets_of, taken_pods
 from slackwater.migration.domain.stored_jobs import EvictionSaid, MovedPod, StoredJob, TakenPod
 from slackwater.migration.usecases.budgets_read import BudgetsRead, seen_budget
+from slackwater.model.nodes import PodDetail
+from slackwater.model.pods import PodStatus
 from slackwater.podmigration.documents import JobRequest
 from slackwater.podmigration.jobs import MigrationJob, MigrationPhase, MigrationStep, MoveOutcome
 
@@ -125,3 +127,26 @@ async def test_a_move_waits_for_its_disruption_budget_and_says_so() -> None:
     for record in records:
         module, _, name = record.replay.function.partition(":")
         assert getattr(import_module(module), name)(**record.replay.arguments) == record.result, record
+
+
+@pytest.mark.parametrize(("healthy", "always", "goes"), [(2, False, True), (1, False, False), (1, True, True)])
+async def test_an_unready_pod_goes_and_takes_no_ready_pods_place(*, healthy: int, always: bool, goes: bool) -> None:
+    scene = MoveScene()
+    for each in scene.nodes.values():
+        each.facts["reports"] = tuple(map(str, PodDetail))
+    async with scene.served(maxMigratingPerWorkload=2, maxUnavailablePerWorkload=2) as client:
+        for uid, node in (("web-0", "n0"), ("web-1", "n0"), ("web-2", "n1")):
+            scene.nodes[node].pods[uid].labels["app"] = "web"
+        web = scene.nodes["n0"].pods
+        web["web-0"] = replace(web["web-0"], status=PodStatus(ready=False, reason="CrashLoopBackOff"))
+        counts = {"expected": 3, "healthy": healthy, "allowed": 0, "unready_always": always}
+        await scene.publish(budget("web", min_available="2", **counts))
+        for name, pod in (("unready", "web-0"), ("ready", "web-1")):
+            assert (await client.put(f"/v1/podmigrationjobs/{name}", json=move(name, pod))).status_code == 201
+        await scene.turn(9)
+        unready, ready = [
+            (await client.get(f"/v1/podmigrationjobs/{name}")).json()["status"] for name in ("unready", "ready")
+        ]
+    assert (unready.get("outcome") == "moved") is goes, unready
+    held = [status["heldBy"]["filter"] for status in ([ready] if goes else [ready, unready])]
+    assert set(held) == {"disruption_budget"}

@@ -29,6 +29,20 @@ def test_a_workload_rounds_down_and_a_disruption_budget_up() -> None:
     assert DisruptionBudget("p", 7, 7).allowed == 0
 
 
+@pytest.mark.parametrize(
+    ("budget", "may_go"),
+    [
+        (DisruptionBudget("p", 3, 2, min_available=2), True),
+        (DisruptionBudget("p", 3, 1, min_available=2), False),
+        (DisruptionBudget("p", 3, 1, min_available=2, unready_always=True), True),
+        (DisruptionBudget("p", 3, 0, min_available=0), False),  # policy/v1 leaves it to what is allowed
+        (DisruptionBudget("p", 3, 2, max_unavailable=1, server_allows=0), True),
+    ],
+)
+def test_an_unready_pod_may_go_while_enough_others_are_ready(budget: DisruptionBudget, *, may_go: bool) -> None:
+    assert budget.lets_unready_go is may_go
+
+
 @pytest.mark.parametrize("value", [-1, "5", "-5%", "5.5%", "%", True, ""])
 def test_anything_else_is_no_amount(value: int | str) -> None:
     with pytest.raises(InvalidAmountError):

@@ -96,6 +96,7 @@ def budget_change(budget: BudgetRecord, now: datetime) -> DisruptionBudgetChange
         expected=_count(budget.expected_pods),
         healthy=_count(budget.current_healthy),
         allowed=_count(budget.disruptions_allowed),
+        unready_always=budget.unready_always,
         changed_at=now,
     )
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from slackwater.migration.domain.disruption_budgets import budgets_of
 from slackwater.migration.domain.sightings import SeenCluster, unready_of
 from slackwater.migration.domain.stored_jobs import ArbitrationState, MigrationLedger, StoredJob
+from slackwater.podmigration.budgets import DisruptionBudget
 from slackwater.podmigration.documents import ArbitrationRules
 from slackwater.podmigration.jobs import MigrationStep
 from slackwater.podmigration.lifecycle import admit, hold, refuse
@@ -31,18 +32,16 @@ def snapshot_of(ledger: MigrationLedger, seen: SeenCluster, rules: ArbitrationRu
         for stored in live
         if stored.pod.workload
     }
-    names = {stored.name: _budgets(stored, seen) for stored in live} if seen.budgets else {}
+    budgets = {
+        each.budget.name: each.without(ledger.state.taken, now_s) for found in seen.budgets.values() for each in found
+    }
+    names = {stored.name: _budgets(stored, seen, budgets) for stored in live} if budgets else {}
     selecting = {name for found in names.values() for name in found}
     return MigrationSnapshot(
         waiting=[_waiting(stored, names) for stored in live if stored.job.step is MigrationStep.WAITING],
         active=[_active(stored, names) for stored in live if stored.job.step is not MigrationStep.WAITING],
         workloads=workloads,
-        budgets={
-            each.budget.name: each.without(ledger.state.taken, now_s)
-            for found in seen.budgets.values()
-            for each in found
-            if each.budget.name in selecting
-        },
+        budgets={name: budget for name, budget in budgets.items() if name in selecting},
         limits=rules.limits,
         args=rules.args,
         queued=len(ledger.state.queue.jobs),
@@ -56,13 +55,14 @@ def is_due(state: ArbitrationState, interval_s: float, now_s: float) -> bool:
 
 
 def after_plan(
-    ledger: MigrationLedger, plan: MigrationPlan, now_s: float
+    ledger: MigrationLedger, plan: MigrationPlan, seen: SeenCluster, now_s: float
 ) -> tuple[ArbitrationState, Mapping[str, StoredJob]]:
     """Returns the state and the jobs after a plan."""
     jobs = dict(ledger.jobs)
     for name in plan.admitted:
         stored = jobs[name]
-        jobs[name] = replace(stored, job=admit(stored.job, now_s), hold=None)
+        pod = replace(stored.pod, unready=_is_unready(stored, seen))
+        jobs[name] = replace(stored, pod=pod, job=admit(stored.job, now_s), hold=None)
     for name in plan.refused:
         stored = jobs[name]
         jobs[name] = replace(stored, job=refuse(stored.job, REFUSED), hold=None)
@@ -87,14 +87,23 @@ def is_held_by_other(before: StoredJob | None, after: StoredJob) -> bool:
     return earlier is None or (earlier.filter, earlier.scope) != (after.hold.filter, after.hold.scope)
 
 
-def _budgets(stored: StoredJob, seen: SeenCluster) -> Sequence[str]:
+def _is_unready(stored: StoredJob, seen: SeenCluster) -> bool:
+    """Whether the pod is known not to be ready; of one that is gone, whether it was not when its job was admitted."""
+    pod = seen.pods.get(stored.job.pod)
+    return stored.pod.unready if pod is None else not pod.is_ready
+
+
+def _budgets(stored: StoredJob, seen: SeenCluster, budgets: Mapping[str, DisruptionBudget]) -> Sequence[str]:
     """Of the pod as it is seen now, or was seen last: one that is gone may be counted as healthy still. One that has
-    failed was not."""
+    failed was not. A pod that is not ready counts in none that lets it go."""
     if stored.pod.failed:
         return ()
     pod = seen.pods.get(stored.job.pod)
     labels = stored.pod.labels if pod is None else pod.pod.labels
-    return budgets_of(seen.budgets, stored.pod.namespace, labels)
+    names = budgets_of(seen.budgets, stored.pod.namespace, labels)
+    if not _is_unready(stored, seen):
+        return names
+    return tuple(name for name in names if not budgets[name].lets_unready_go)
 
 
 def _waiting(stored: StoredJob, budgets: Mapping[str, Sequence[str]]) -> WaitingJob:

@@ -77,7 +77,8 @@ def taken_pods(
     known = {pod.uid for pod in kept}
     for name, stored in after.items():
         earlier = before.get(name)
-        if earlier is stored or stored.job.pod in known or stored.pod.failed or _gone_s(stored) is None:
+        was_healthy = not stored.pod.failed and not stored.pod.unready
+        if earlier is stored or stored.job.pod in known or not was_healthy or _gone_s(stored) is None:
             continue
         if earlier is None or earlier.job.id != stored.job.id or _gone_s(earlier) is None:
             answer = said.get(stored.eviction_key)

@@ -160,7 +160,7 @@ def _arbitrated(
         return ledger, None, ()
     snapshot = with_plugins(snapshot_of(ledger, seen, rules, now_s), now_s, rules.sort_fns, rules.group_filters)
     plan = arbitrate(snapshot, now_s)
-    state, jobs = after_plan(ledger, plan, now_s)
+    state, jobs = after_plan(ledger, plan, seen, now_s)
     changed = {}
     for stored in waiting:
         after = jobs[stored.name]

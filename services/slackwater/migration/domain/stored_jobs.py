@@ -40,6 +40,8 @@ class MovedPod:
     """By which disruption budgets select it, also once it is gone."""
     rules: PlacementRules | None = None
     """Where it may be, as far as it is reported: its replacement as well."""
+    unready: bool = False
+    """It was not ready when its job was admitted: no disruption budget counts it as healthy."""
     failed: bool = False
     """It has ended with a failure: nothing of its workload becomes unavailable when it goes."""
 

@@ -45,6 +45,7 @@ def seen_budget(changed: DisruptionBudgetChanged) -> SeenBudget:
         min_available=least,
         max_unavailable=None if least is not None else most,
         server_allows=changed.allowed,
+        unready_always=changed.unready_always,
     )
     return SeenBudget(changed.namespace, _selector(changed), budget, changed.changed_at.timestamp())
 
