@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from slackwater.podmigration.job_order import SortFn, in_rank_order
+from slackwater.podmigration.job_order import SortFn, in_rank_order, overdue_first
 from slackwater.podmigration.limits import HoldFilter, JobHold
 from slackwater.podmigration.occupancy import MigrationOccupancy, is_refused
 from slackwater.podmigration.snapshot import MigrationPlan, MigrationSnapshot, WaitingJob
@@ -28,7 +28,7 @@ def arbitrate_plainly(
     group_filters: Sequence[GroupFilterFn] = (),
 ) -> MigrationPlan:
     """Returns the plan of this moment. Raises InvalidAmountError where a limit is neither a count nor a percent."""
-    ranked = ranked_jobs(snapshot, now_s, sorts)
+    ranked = overdue_first(ranked_jobs(snapshot, now_s, sorts), snapshot.args, now_s)
     held = held_by_plugins(ranked, snapshot, group_filters)
     occupancy = MigrationOccupancy(snapshot, now_s)
     refused = [job for job in ranked if is_refused(snapshot, job)]

@@ -13,7 +13,7 @@ import numpy as np
 
 from slackwater.podmigration.arbitration import GroupFilterFn, held_by_plugins, ranked_jobs, selectable
 from slackwater.podmigration.job_groups import OPEN, JobGroups
-from slackwater.podmigration.job_order import QOS_RANK, SortFn
+from slackwater.podmigration.job_order import QOS_RANK, SortFn, overdue_first
 from slackwater.podmigration.limits import HoldFilter, JobHold, SkipGate
 from slackwater.podmigration.occupancy import (
     LIMITER_FILTER,
@@ -36,6 +36,7 @@ def arbitrate(
     """Returns the plan of this moment. Raises InvalidAmountError where a limit is neither a count nor a percent."""
     plain_order = sorts or not snapshot.args.enabled or snapshot.ranked is not None
     ranked = ranked_jobs(snapshot, now_s, sorts) if plain_order else _in_rank_order(snapshot, now_s)
+    ranked = overdue_first(ranked, snapshot.args, now_s)
     plugin_reasons = held_by_plugins(ranked, snapshot, group_filters)
     refused_workloads = _refused_workloads(snapshot, ranked)
     refused = [job.id for job in ranked if job.workload in refused_workloads]

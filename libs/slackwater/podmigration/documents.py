@@ -175,6 +175,9 @@ class ArbitrationArgsSpec(Part):
     job_select_ratio: Annotated[float, Field(gt=0, le=1000)] = Field(
         1.2, description="of the jobs that start in an interval, how many a round admits"
     )
+    overdue_intervals: Count = Field(
+        10, description="jobs that have waited so many intervals go first, the longest waiting before all; 0: none does"
+    )
     max_migrating_globally: Count | None = Field(None, description="0 or none: no limit")
     max_migrating_per_node: Count | None = Field(2, description="0 or none: no limit")
     max_migrating_per_namespace: Count | None = Field(None, description="0 or none: no limit")
@@ -287,6 +290,7 @@ def rules_of(document: ArbitrationArgsDocument) -> ArbitrationRules:
             interval_s=duration_seconds(spec.interval),
             process_queue_qps=spec.process_queue_qps,
             job_select_ratio=spec.job_select_ratio,
+            overdue_intervals=spec.overdue_intervals,
         ),
         limits=MigrationLimits(
             max_migrating_globally=spec.max_migrating_globally,

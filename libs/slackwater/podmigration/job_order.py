@@ -1,7 +1,8 @@
 """The order of waiting jobs: five keys, stable, then the members of a batch job pulled to the best of them.
 
 Source: koordinator's proposal 20230707, revision of 2023-07-21: interval since the start, pod priority, whether members
-of the same job migrate, priority of the migration, BE > LS > LSR = LSE. The first key that differs decides.
+of the same job migrate, priority of the migration, BE > LS > LSR = LSE. The first key that differs decides. That alone
+would starve a job behind newer ones, so overdue jobs come before all others (`overdue_first`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from slackwater.model.tiers import QoSClass
+from slackwater.podmigration.limits import ArbitrationArgs
 from slackwater.podmigration.snapshot import WaitingJob
 
 SortFn = Callable[[Sequence[WaitingJob]], Sequence[WaitingJob]]
@@ -43,6 +45,19 @@ def in_rank_order(
     for sort in sorts:
         ordered = list(sort(ordered))
     return pulled_together(ordered, [job.batch_job or None for job in ordered])
+
+
+def overdue_first(jobs: Sequence[WaitingJob], args: ArbitrationArgs, now_s: float) -> Sequence[WaitingJob]:
+    """Returns jobs in rank order after those that have waited for `overdue_intervals` rounds, of which the longest
+    waiting one comes first. Each job that no limit holds is so admitted after a bounded number of rounds."""
+    if not args.overdue_intervals or not args.enabled:
+        return jobs
+    before_s = now_s - args.overdue_intervals * args.interval_s
+    overdue = [job for job in jobs if job.submitted_s <= before_s]
+    if not overdue:
+        return jobs
+    overdue.sort(key=lambda job: job.submitted_s)
+    return [*overdue, *(job for job in jobs if job.submitted_s > before_s)]
 
 
 def pulled_together(items: Sequence[_Item], groups: Sequence[Hashable | None]) -> list[_Item]:

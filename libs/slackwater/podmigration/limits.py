@@ -73,6 +73,8 @@ class ArbitrationArgs:
     process_queue_qps: float = 3.0
     job_select_ratio: float = 1.2
     """Of the jobs that the queue processes in an interval: how many a round may have in the queue."""
+    overdue_intervals: int = 10
+    """Jobs that have waited so many intervals go before all others, the longest waiting first; 0: none does."""
 
     def selectable(self, queued: int) -> int:
         """Returns how many jobs a round selects, with `queued` jobs still in the queue. Rounded up, so that a slow

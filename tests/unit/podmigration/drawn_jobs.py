@@ -96,7 +96,13 @@ def snapshots(draw: st.DrawFn) -> MigrationSnapshot:
             "p2": DisruptionBudget("p2", 3, 3, max_unavailable="50%"),
         },
         limits=draw(limits_drawn()),
-        args=ArbitrationArgs(draw(st.sampled_from([True, True, False])), 1.0, draw(st.integers(0, 8)), 1.2),
+        args=ArbitrationArgs(
+            draw(st.sampled_from([True, True, False])),
+            1.0,
+            draw(st.integers(0, 8)),
+            1.2,
+            draw(st.sampled_from([10, 2, 0])),
+        ),
         queued=draw(st.integers(0, 2)),
         buckets={
             (LimiterScope.WORKLOAD, "w1"): LimiterBucket(draw(st.sampled_from([0.0, 0.5, 1.0])), NOW_S - 30),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -247,3 +248,21 @@ def test_select_leaves_the_rest_for_the_next_round() -> None:
     plan = arbitrate(snapshot, NOW_S)
     assert plan.admitted == ["0", "1"], "3 = 2.4 rounded up, 1 still queued"
     assert plan.holds["2"] == JobHold(HoldFilter.SELECT, "", 2, 2, NOW_S)
+
+
+@pytest.mark.parametrize("arbitrate", [arbitrate, arbitrate_plainly])
+@pytest.mark.parametrize(("intervals", "starves"), [(10, False), (0, True)])
+def test_a_job_behind_newer_ones_goes_first_once_it_is_overdue(
+    arbitrate: Callable[[MigrationSnapshot, float], MigrationPlan], *, intervals: int, starves: bool
+) -> None:
+    """The first key of the proposal alone lets every newer job pass, whatever its priority."""
+    args = ArbitrationArgs(interval_s=60.0, process_queue_qps=1 / 60, job_select_ratio=1.0, overdue_intervals=intervals)
+    old, admitted = waiting("old", submitted_s=0.0, priority=1000), list[str]()
+    for number in range(1, 31):
+        now_s = 60.0 * number
+        newer = waiting(f"n{number}", submitted_s=now_s - 1.0, pod_priority=-1)
+        admitted += arbitrate(MigrationSnapshot([old, newer], args=args), now_s).admitted
+        if "old" in admitted:
+            break
+    assert ("old" not in admitted) is starves
+    assert starves or len(admitted) == 10
