@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
+from slackwater.descheduling.evictability import ProtectionReason
 from slackwater.descheduling.move_history import Moves, RestRules, stay_reason, with_moves
 from slackwater.descheduling.placement import ClusterPlacement, EvictionGate, EvictionProposal, PlacedPod, after_moves
 from slackwater.descheduling.placement_index import PlacementIndex
@@ -80,6 +81,8 @@ class HeldProposal:
     name: str
     namespace: str
     reason: str
+    detail: str = ""
+    """Names of the rules that are not read, where they are what held it."""
 
 
 class MoveJudges:
@@ -175,7 +178,8 @@ class CycleGate:
     def _hold(self, pod: PlacedPod, reason: str) -> None:
         self.refusals[reason] += 1
         if len(self.held) < MOST_HELD and pod.uid not in self._proposed:
-            self.held.setdefault(pod.uid, HeldProposal(pod.uid, pod.name, pod.namespace, reason))
+            unread = ", ".join(pod.unread_rules) if reason == ProtectionReason.UNREAD_RULES else ""
+            self.held.setdefault(pod.uid, HeldProposal(pod.uid, pod.name, pod.namespace, reason, unread))
 
     def record(self, pod: PlacedPod, target: str = "") -> None:
         """Counts a proposed pod, and its workload as moved."""

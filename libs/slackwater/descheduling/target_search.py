@@ -112,11 +112,13 @@ class TargetSearch:
     def _coolest(
         self, fits: NDArray[np.bool_], after: NDArray[np.float64], accepts: Callable[[str], bool] | None
     ) -> int | None:
-        places = np.flatnonzero(fits)
-        for place in places[np.argsort(after[places], kind="stable")].tolist() if accepts else ():
-            if accepts is not None and accepts(self._targets[place].node.name):
-                return int(place)
-        return int(places[np.argmin(after[places])]) if places.size and accepts is None else None
+        while fits.any():
+            places = np.flatnonzero(fits)
+            place = int(places[np.argmin(after[places])])
+            if accepts is None or accepts(self._targets[place].node.name):
+                return place
+            fits[place] = False
+        return None
 
     def _leave_out(self, fits: NDArray[np.bool_], without: str, among: Collection[str] | None) -> None:
         if without in self._index:

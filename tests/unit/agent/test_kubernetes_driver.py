@@ -92,8 +92,9 @@ async def test_pods_of_other_nodes_and_those_that_have_ended_are_left_out(node: 
 async def test_restarts_rules_and_failed_pods_are_reported_with_the_taints_of_the_node(node: SimulatedNode) -> None:
     taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
     cordon = {"key": "slackwater.io/cordoned", "effect": "NoSchedule"}
+    have = {"cpu": "4", "memory": "8Gi", "pods": "7", "nvidia.com/gpu": "2", "slackwater.io/batch-cpu": "1000"}
     metadata = {"name": NODE, "uid": "n", "labels": {"zone": "a"}}
-    node.api.put(NODES, {"metadata": metadata, "spec": {"taints": [taint, cordon]}})
+    node.api.put(NODES, {"metadata": metadata, "spec": {"taints": [taint, cordon]}, "status": {"allocatable": have}})
     uid = node.start(node_pod("here", nodeSelector={"zone": "b"}))
     failed = node_pod("failed", phase="Failed")
     failed["status"]["reason"] = "Evicted"
@@ -103,6 +104,7 @@ async def test_restarts_rules_and_failed_pods_are_reported_with_the_taints_of_th
         facts = node.published(NodeDescribed)[0].facts
         assert (facts.labels, facts.taints) == ({"zone": "a"}, (NodeTaint("dedicated", "db"),))
         assert set(facts.reports) == set(PodDetail)
+        assert facts.resources == {"pods": 7, "nvidia.com/gpu": 2}
         (report,) = node.published(UsageReported)[:1]
         (pod,) = [pod.pod for pod in report.pods]
         assert (pod.uid, pod.rules) == (uid, PlacementRules(node_selector={"zone": "b"}))

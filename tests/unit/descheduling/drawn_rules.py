@@ -81,7 +81,7 @@ def ruled_nodes(draw: st.DrawFn, name: str) -> PlacementNode:
         name,
         labels=labels if draw(st.sampled_from([True] * 6 + [False])) else {},
         allocatable={
-            "cpu": 1000,
+            "cpu": draw(st.sampled_from([300, 1000])),
             "memory": 1000,
             "pods": draw(st.integers(1, 5)),
             **draw(st.sampled_from([{}, {"gpu": 1}])),

@@ -105,3 +105,11 @@ def test_a_move_for_load_that_gains_nothing_is_not_planned() -> None:
     assert set(plan.dropped.values()) == {"no_gain"}
     idle = [nodes[0], node("n1")]
     assert plan_of(cluster(idle, pods), profile([], LOAD))[0].moves
+
+
+def test_a_pod_with_an_unread_rule_stays_and_the_rule_is_named() -> None:
+    """A mark that lifts protections does not lift this one."""
+    marked = {"annotations": {"slackwater.io/evict": "true"}, "created_s": 1.0, "unread_rules": ("volumes",)}
+    plan, _ = plan_of(cluster([node("n0"), node("n1")], [pod("p0", **marked)]), profile(["PodLifeTime"]))
+    assert not plan.moves
+    assert [(held.reason, held.detail) for held in plan.held] == [("unread_rules", "volumes")]

@@ -128,7 +128,8 @@ def _alternatives(plan: ProfilePlan) -> Sequence[Alternative]:
     pods = [
         Alternative(
             what=f"pod {held.namespace}/{held.name}",
-            rejected_because=_HELD.get(held.reason, held.reason.replace("_", " ")),
+            rejected_because=_HELD.get(held.reason, held.reason.replace("_", " "))
+            + (f": {held.detail}" if held.detail else ""),
             pod_uid=held.uid,
             namespace=held.namespace,
         )
