@@ -116,6 +116,12 @@ _CODES = (
         "GET /v1/move-plans lists all; POST there makes one.",
     ),
     ProblemCode(
+        "plan_blocked",
+        409,
+        "The moves of the plan could not be carried out: `detail` names the pools whose mode evicts nothing.",
+        "Give the pool an Autonomy with mode evict, and apply the plan again.",
+    ),
+    ProblemCode(
         "plan_stale",
         409,
         "The cluster, or the profile, is no longer what the plan assumed: `detail` says what changed.",

@@ -139,6 +139,8 @@ def _figures(answer: Item) -> str:
 
 def _closing(answer: Item) -> list[str]:
     """What can be done with the plan, or why nothing can."""
+    if answer["state"] == RECOMMENDED and answer["obstacles"]:
+        return [f"it cannot be carried out: {obstacle}" for obstacle in answer["obstacles"]]
     if answer["state"] == RECOMMENDED and not answer["changes"]:
         return [f"apply it: slackwater apply --plan {answer['id']}"]
     if answer["state"] == RECOMMENDED:

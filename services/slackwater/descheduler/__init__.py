@@ -17,6 +17,7 @@ CONSUMES = (
     "reclaim.requested",
     "eviction.completed",
     "migration.changed",
+    "resource.changed",
     "agent.block_changed",
 )
 PUBLISHES = (

@@ -15,6 +15,7 @@ from slackwater.descheduler.usecases.evicted_moves import RecordEvictedMove
 from slackwater.descheduler.usecases.job_states import JobStates
 from slackwater.descheduler.usecases.keep_plans import KeepPlans
 from slackwater.descheduler.usecases.plan_moves import PlanMoves
+from slackwater.descheduler.usecases.pool_modes import PoolModes
 from slackwater.descheduler.usecases.run_cycles import RunCycles
 from slackwater.resources.kinds.descheduler_profile import DESCHEDULER_PROFILE
 from slackwater.runtime.loops import Repeat
@@ -41,12 +42,13 @@ class DeschedulerService(ReplicatedService):
         plans = PlanMoves(profiles, cluster, store, clock)
         self.jobs = jobs = JobStates()
         apply = ApplyPlans(plans, profiles, store, jobs, lambda: self.cycles.is_decider, clock, meter)
-        kept = KeepPlans(plans, store, jobs)
+        modes = PoolModes()
+        kept = KeepPlans(plans, store, jobs, modes)
         super().__init__(
             replica,
             consumers=consumers(RecordEvictedMove(store, cluster)),
             loops={
-                "cluster": PlacementWatch(replica.bus, cluster, jobs),
+                "cluster": PlacementWatch(replica.bus, cluster, jobs, modes),
                 "cycles": Repeat(
                     work=self.cycles, seconds=settings.tick_seconds, clock=clock, missed="moves are proposed later"
                 ),

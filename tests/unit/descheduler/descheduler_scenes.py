@@ -17,6 +17,7 @@ from slackwater.events.envelope import event_of
 from slackwater.events.measures import PodUsage
 from slackwater.events.move_proposed import MoveProposed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.pods import Pod
 from slackwater.runtime.http import build_app
@@ -53,9 +54,19 @@ class DeschedulerScene:
     async def running(self, spec: Mapping[str, Any] = SPEC) -> AsyncIterator[DeschedulerService]:
         """Runs the service with a profile `p`."""
         async with self.scene.running(build, DeschedulerSettings()) as service:
+            await self.allow("evict")
             await self.scene.advance(1.0)
             await self.store(service, spec)
             yield service
+
+    async def allow(self, mode: str, pool: str = "") -> None:
+        """Gives the cluster, or a pool, a mode."""
+        kind, name = ("Autonomy", pool) if pool else ("NodeQOS", "default")
+        now = self.scene.clock.now()
+        document = {"spec": {"mode": mode}}
+        await self.publish(
+            ResourceChanged(service="ensurance", kind=kind, name=name, generation=1, changed_at=now, document=document)
+        )
 
     async def store(self, service: DeschedulerService, spec: Mapping[str, Any]) -> None:
         document = {"kind": "DeschedulerProfile", "metadata": {"name": "p"}, "spec": dict(spec)}

@@ -320,6 +320,26 @@ async def test_a_kept_plan_is_applied_once_and_its_gain_is_measured() -> None:
     assert applied_lines(applied, dry_run=False)[1] == f"podmigrationjob/{applied['steps'][0]['job']} default/p0"
 
 
+async def test_a_plan_that_a_pools_mode_does_not_allow_says_so_and_is_not_applied() -> None:
+    scene = await hot_scene()
+    async with scene.running({**SPEC, "intervalSeconds": 3600}) as service, client_of(service) as client:
+        await scene.add_nodes("n0", "n1")
+        await scene.allow("throttle", "default")
+        await scene.scene.advance(1.0)
+        await scene.report()
+        made = (await client.post("/v1/move-plans", json={"profile": "p"})).json()
+        path = f"/v1/move-plans/{made['id']}"
+        refused = await client.post(f"{path}/apply")
+        await scene.allow("evict", "default")
+        await scene.scene.advance(0.1)
+        asked = await client.post(f"{path}/apply")
+    said = "pool default is in mode throttle, which evicts nothing: its Autonomy must have mode evict"
+    assert made["obstacles"] == [said]
+    assert lines(made)[-1] == f"it cannot be carried out: {said}"
+    assert (refused.status_code, refused.json()["code"]) == (409, "plan_blocked")
+    assert asked.json()["state"] == "applying"
+
+
 async def test_a_stale_plan_is_refused_and_says_what_changed() -> None:
     scene = await hot_scene()
     async with scene.running({**SPEC, "intervalSeconds": 3600}) as service, client_of(service) as client:

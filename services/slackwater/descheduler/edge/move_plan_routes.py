@@ -98,6 +98,7 @@ class KeptMovePlan(BaseModel):
     imbalance_expected: float
     imbalance_measured: float | None
     changes: list[str] = Field(description="What is no longer as the plan assumed; empty: it may be applied.")
+    obstacles: list[str] = Field(description="Why its moves could not be carried out now, such as a pool's mode.")
     steps: list[KeptPlanStep]
     refusals: dict[str, int] = Field(description="How many pods are not proposed, by reason.")
     pools: dict[str, str] = Field(description="Of lowNodeLoad, by pool: why it proposes nothing more.")
@@ -127,6 +128,7 @@ class KeptMovePlan(BaseModel):
             imbalance_expected=round(plan.imbalance_expected, 4),
             imbalance_measured=_rounded(plan.imbalance_measured),
             changes=list(shown.changes),
+            obstacles=list(shown.obstacles),
             steps=[KeptPlanStep.of(step, check) for step, check in zip(plan.steps, checks, strict=True)],
             refusals=dict(plan.refusals),
             pools=dict(plan.pools),
@@ -197,7 +199,8 @@ def move_plan_router(plans: KeepPlans) -> Routes:
     @router.post("/move-plans/{plan}/apply", role=Role.OPERATOR, operation_id="apply_move_plan")
     async def apply_plan(plan: PlanId, dry_run: DryRun = False) -> KeptMovePlan:
         """Propose the moves of a plan, once. Refused with `plan_stale`, which says what changed, if the cluster is no
-        longer what the plan assumed. The state `applying` becomes `applied` or `stale` within seconds."""
+        longer what the plan assumed, and with `plan_blocked` where a pool evicts nothing. The state `applying` becomes
+        `applied` or `stale` within seconds."""
         return KeptMovePlan.of(await plans.apply(plan, dry_run=dry_run))
 
     return router

@@ -82,6 +82,11 @@ class ClusterState:
         described = self._last(node, NodeDescribed)
         return described is not None and scope.reads(described.facts.pool, described.facts.labels)
 
+    def pool(self, node: str) -> str | None:
+        """Returns the pool of a node; None where it is not described."""
+        described = self._last(node, NodeDescribed)
+        return None if described is None else described.facts.pool
+
     async def receive(self, event: Event[Any]) -> None:
         """Fold an event. Types are read one after the other, so the deletion of a node that is back comes after its new
         description; what was stored before this process read it starts no cycle."""

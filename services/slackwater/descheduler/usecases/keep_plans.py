@@ -24,6 +24,7 @@ from slackwater.descheduler.domain.plan_gain import imbalances_of, with_jobs
 from slackwater.descheduler.ports import CycleStore, CycleUnit
 from slackwater.descheduler.usecases.job_states import JobStates
 from slackwater.descheduler.usecases.plan_moves import PlanMoves
+from slackwater.descheduler.usecases.pool_modes import PoolModes
 from slackwater.descheduling.profile_cycle import PlannedMove
 from slackwater.model.errors import Conflict, NotFound
 from slackwater.model.records import record
@@ -39,12 +40,15 @@ class ShownPlan:
     plan: KeptPlan
     checks: Sequence[StepCheck] = ()
     changes: Sequence[str] = ()
+    obstacles: Sequence[str] = ()
+    """Why its moves could not be carried out now."""
 
 
 class KeepPlans:
     """What the routes of plans call."""
 
-    def __init__(self, plans: PlanMoves, store: CycleStore, jobs: JobStates) -> None:
+    def __init__(self, plans: PlanMoves, store: CycleStore, jobs: JobStates, modes: PoolModes) -> None:
+        self._modes = modes
         self._plans = plans
         self._store = store
         self._jobs = jobs
@@ -64,7 +68,7 @@ class KeepPlans:
                 await unit.save_plan(plan)
                 plan = replace(plan, generation=plan.generation + 1)
         checks = check_steps(plan.steps, made.cluster, made.profile.margin)
-        return ShownPlan(plan, checks), before is None
+        return ShownPlan(plan, checks, obstacles=self._obstacles(plan)), before is None
 
     async def _identity(
         self, unit: CycleUnit, profile: str, generation: int, moves: Sequence[PlannedMove]
@@ -91,7 +95,7 @@ class KeepPlans:
 
     async def apply(self, identity: str, *, dry_run: bool) -> ShownPlan:
         """Ask for the moves of a plan, once; returns it as it is then. Raises NotFound, Unavailable, and Conflict
-        `plan_stale` that names what changed."""
+        `plan_stale` that names what changed, `plan_blocked` that names what is in its way."""
         async with self._store.observe() as unit:
             plan = await self._kept(unit, identity)
             shown = await self._shown(unit, plan)
@@ -99,6 +103,9 @@ class KeepPlans:
             if changes:
                 said = f"plan {identity} is stale: {'; '.join(changes)}; make a new one"
                 raise Conflict(said, code="plan_stale")
+            if shown.obstacles:
+                said = f"plan {identity} cannot be carried out: {'; '.join(shown.obstacles)}"
+                raise Conflict(said, code="plan_blocked")
             following = asked(plan)
             if following != plan and not dry_run:
                 await unit.save_plan(following)
@@ -117,4 +124,9 @@ class KeepPlans:
         profile, cluster, now_s = await self._plans.snapshot(unit, plan.profile)
         moves = moves_by_workload(await unit.moves())
         changes = plan_changes(plan, profile, cluster, moves, now_s)
-        return ShownPlan(plan, check_steps(plan.steps, cluster, 0.0 if profile is None else profile.margin), changes)
+        checks = check_steps(plan.steps, cluster, 0.0 if profile is None else profile.margin)
+        return ShownPlan(plan, checks, changes, self._obstacles(plan))
+
+    def _obstacles(self, plan: KeptPlan) -> Sequence[str]:
+        pools = self._plans.pools(step.node for step in plan.steps)
+        return self._modes.obstacles(pools)

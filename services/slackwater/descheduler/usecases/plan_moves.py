@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from slackwater.descheduler.domain.cycle_state import moves_by_workload
@@ -55,6 +56,10 @@ class PlanMoves:
         plan = run_profile(cluster, profile, last.detectors, moves_by_workload(moves), now_s)
         identity = plan_id(profile.name, profile.generation, plan.moves)
         return RecommendedPlan(identity, profile, self._clock.now(), cluster, plan)
+
+    def pools(self, nodes: Iterable[str]) -> set[str]:
+        """Returns the pools of nodes; those that are not described are left out."""
+        return {pool for node in nodes if (pool := self._cluster.pool(node)) is not None}
 
     async def snapshot(self, unit: CycleUnit, name: str) -> tuple[DeclaredProfile | None, ClusterPlacement, float]:
         """Returns a profile (None: it does not exist), its nodes with their pods now, and the time in seconds since the
