@@ -26,7 +26,7 @@ from slackwater.apiserver.node_pods import CPU, MEMORY, ContainerRecord, NodePod
 CLASSES = {"Guaranteed": (), "Burstable": ("burstable",), "BestEffort": ("besteffort",)}
 PERIOD_US = 100_000
 SETTINGS = (
-    *("cpu.shares", "cpu.cfs_quota_us", "cpu.weight", "cpu.max", "cpu.idle"),
+    *("cpu.shares", "cpu.cfs_quota_us", "cpu.cfs_burst_us", "cpu.weight", "cpu.max", "cpu.max.burst", "cpu.idle"),
     *("memory.limit_in_bytes", "memory.max", "memory.high", "memory.low", "memory.min", "memory.oom_control"),
 )
 _ids = itertools.count(1)

@@ -197,7 +197,7 @@ class FakeDriver:
 
 _V1 = {
     "cpu": {"cpu.shares": "1024", "cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000",
-            "cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0"},
+            "cpu.cfs_burst_us": "0", "cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0"},
     "cpuacct": {"cpuacct.usage": "0"},
     "memory": {"memory.limit_in_bytes": "9223372036854771712",
                "memory.soft_limit_in_bytes": "9223372036854771712", "memory.usage_in_bytes": "0",
@@ -206,8 +206,8 @@ _V1 = {
 _PRESSURE = "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0"
 _UNIFIED = {"cpu.pressure": _PRESSURE, "memory.pressure": _PRESSURE, "io.pressure": _PRESSURE, "cgroup.kill": ""}
 _V2 = {
-    **_UNIFIED, "cpu.weight": "100", "cpu.max": "max 100000", "memory.max": "max", "memory.high": "max",
-    "memory.current": "0",
+    **_UNIFIED, "cpu.weight": "100", "cpu.max": "max 100000", "cpu.max.burst": "0", "memory.max": "max",
+    "memory.high": "max", "memory.current": "0",
     "cpu.stat": "usage_usec 0\nuser_usec 0\nsystem_usec 0\nnr_periods 0\nnr_throttled 0\nthrottled_usec 0",
     "memory.stat": "anon 0\nfile 0\ninactive_anon 4096\nactive_anon 8192\nunevictable 0",
     "cgroup.subtree_control": "", "cgroup.controllers": "cpu io memory",

@@ -1,9 +1,9 @@
 """One cgroup: its settings, what its pod uses, and the text that each kernel file shows or takes.
 
 The rules are those of Linux 6.18 as read from its files on a machine with cgroup v1, and of Linux 6.1 in a guest with
-v2 (`make cgroup2`): shares are clamped and refused while a group is idle; quotas below 1 ms and above the parent's
-ratio are refused on v1; byte values are cut to pages; a v1 limit below the usage reclaims page cache first and is
-refused (EBUSY) if that does not suffice; memory.high reclaims and never refuses.
+v2 (`make cgroup2`): shares are clamped and refused while a group is idle; quotas below 1 ms, below the group's burst,
+and above the parent's ratio on v1 are refused; byte values are cut to pages; a v1 limit below the usage reclaims page
+cache first and is refused (EBUSY) if that does not suffice; memory.high reclaims and never refuses.
 tests/integration/agent/test_driver_conformance.py holds the same rules against the kernel of the machine it runs on.
 """
 
@@ -43,6 +43,7 @@ class Group:
     is_idle: bool = False
     quota_us: int | None = None
     period_us: int = DEFAULT_PERIOD_US
+    burst_us: int = 0
     limit: int | None = None
     high: int | None = None
     low: int = 0
@@ -150,7 +151,7 @@ def _set_quota(group: Group, quota_us: int | None, period_us: int, *, is_bounded
     """On v1 no group may have more of a CPU than the group it is in."""
     if quota_us is not None and not MIN_QUOTA_US <= quota_us <= MAX_QUOTA_US:
         raise refused(errno.EINVAL)
-    if not MIN_PERIOD_US <= period_us <= MAX_PERIOD_US:
+    if not MIN_PERIOD_US <= period_us <= MAX_PERIOD_US or (quota_us is not None and group.burst_us > quota_us):
         raise refused(errno.EINVAL)
     ratio = _ratio(quota_us, period_us)
     above, above_ratio = group.parent, float("inf")
@@ -171,6 +172,13 @@ def _write_quota_v1(group: Group, text: str) -> None:
 
 def _write_period_v1(group: Group, text: str) -> None:
     _set_quota(group, group.quota_us, _whole(text), is_bounded=True)
+
+
+def _write_burst(group: Group, text: str) -> None:
+    value = _whole(text)
+    if value < 0 or (group.quota_us is not None and value > group.quota_us):
+        raise refused(errno.EINVAL)
+    group.burst_us = value
 
 
 def _write_cpu_max(group: Group, text: str) -> None:
@@ -266,6 +274,7 @@ CPU_V1 = Controller(
             "cpu.idle": _IDLE,
             "cpu.cfs_quota_us": lambda group: "-1" if group.quota_us is None else str(group.quota_us),
             "cpu.cfs_period_us": lambda group: str(group.period_us),
+            "cpu.cfs_burst_us": lambda group: str(group.burst_us),
             "cpu.stat": _cpu_stat,
         }
     ),
@@ -275,6 +284,7 @@ CPU_V1 = Controller(
             "cpu.idle": _write_idle,
             "cpu.cfs_quota_us": _write_quota_v1,
             "cpu.cfs_period_us": _write_period_v1,
+            "cpu.cfs_burst_us": _write_burst,
         }
     ),
 )
@@ -298,6 +308,7 @@ V2 = Controller(
             "cpu.weight": lambda group: "0" if group.is_idle else str(group.weight),
             "cpu.idle": _IDLE,
             "cpu.max": lambda group: f"{'max' if group.quota_us is None else group.quota_us} {group.period_us}",
+            "cpu.max.burst": lambda group: str(group.burst_us),
             "cpu.stat": _cpu_stat,
             "memory.max": lambda group: _text_v2(group.limit),
             "memory.high": lambda group: _text_v2(group.high),
@@ -312,6 +323,7 @@ V2 = Controller(
             "cpu.weight": _write_weight,
             "cpu.idle": _write_idle,
             "cpu.max": _write_cpu_max,
+            "cpu.max.burst": _write_burst,
             "memory.max": _write_max_v2,
             "memory.high": _write_high,
             "memory.low": _write_low,

@@ -63,7 +63,8 @@ def admit(command: Command, uid: str, now: datetime) -> Pod:
         )
     if command.memory.strip().endswith(("n", "u", "m")):
         raise InvalidInput(
-            f"--memory: {command.memory!r} is {memory} bytes, because m is a thousandth; write Mi or Gi", field="--memory"
+            f"--memory: {command.memory!r} is {memory} bytes, because m is a thousandth; write Mi or Gi",
+            field="--memory",
         )
     workload = _name(command.workload, "--workload")
     return Pod(

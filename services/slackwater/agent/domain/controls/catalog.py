@@ -6,6 +6,7 @@ from typing import Any
 
 from slackwater.agent.domain.controls.borrowed_memory import BorrowedMemory
 from slackwater.agent.domain.controls.control import Control
+from slackwater.agent.domain.controls.cpu_burst import CpuBurst
 from slackwater.agent.domain.controls.cpu_limit import CpuLimit
 from slackwater.agent.domain.controls.cpu_weight import CpuWeight
 from slackwater.agent.domain.controls.memory_high import MemoryHigh, MemoryPause
@@ -13,7 +14,7 @@ from slackwater.agent.domain.controls.memory_protection import PROTECTIONS
 from slackwater.agent.domain.controls.node_memory import NodeMemory
 
 _MEMORY: tuple[Control[Any], ...] = (NodeMemory(), BorrowedMemory(), MemoryPause(), MemoryHigh(), *PROTECTIONS)
-CONTROLS: tuple[Control[Any], ...] = (CpuLimit(), CpuWeight(), *_MEMORY)
+CONTROLS: tuple[Control[Any], ...] = (CpuBurst(), CpuLimit(), CpuWeight(), *_MEMORY)
 KNOBS = tuple(control.knob for control in CONTROLS)
 CONTROLLERS = tuple(
     dict.fromkeys(file.controller for knob in KNOBS for file in (knob.v1, knob.v2) if file is not None),
