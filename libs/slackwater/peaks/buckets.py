@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.model.bounds import MOST_SUM_CPU_MILLI, MOST_SUM_MEMORY_BYTES
 from slackwater.model.errors import InvalidInput
 
 Floats = NDArray[np.float64]
@@ -97,8 +98,8 @@ def _above(limit: float, **fields: float) -> None:
             raise InvalidInput(f"buckets: {name} is {value}; it must be a number above {limit}", field=name)
 
 
-CPU_MILLI = ExponentialBuckets(first=25.0, maximum=1_024_000.0)
-"""158 buckets from 25 milli-cores to 1024 cores."""
-
-MEMORY_BYTES = ExponentialBuckets(first=5.0 * 2**20, maximum=2.0**41)
-"""205 buckets from 5 MiB to 2 TiB."""
+CPU_MILLI = ExponentialBuckets(first=25.0, maximum=float(MOST_SUM_CPU_MILLI))
+MEMORY_BYTES = ExponentialBuckets(first=5.0 * 2**20, maximum=float(MOST_SUM_MEMORY_BYTES))
+"""From 25 milli-cores and 5 MiB to the most that the pods of a machine can use together. Histograms hold only as many
+of these buckets as their largest value needs.
+"""

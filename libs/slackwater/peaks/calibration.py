@@ -85,6 +85,7 @@ class CalibrationLedger:
         self.scores = CalibrationScores()
         self.done = HistogramMatrix(self.scores, options.half_life_seconds)
         self.done.ensure_rows(2)
+        self.done.ensure_columns(self.scores.count)
         self.pending: Floats = np.zeros(self.scores.count)
         self.known_now = 1.0
 

@@ -102,6 +102,7 @@ class Known:
             raise unusable("buckets", f"exceeds the {self.matrix.buckets.count} of this layout")
         self.matrix = self._empty(self.matrix.buckets)
         self.matrix.ensure_rows(used)
+        self.matrix.ensure_columns(int(state["buckets"].max(initial=-1)) + 1)
         self.matrix.weights[state["rows"], state["buckets"]] = state["weights"]
         self.matrix.totals[:used] = state["totals"]
         self.matrix.reference[:used] = state["reference"]

@@ -4,7 +4,8 @@ A sample at time t weighs 2^((t - reference) / half-life), so adding a sample to
 update. If a sample is more than 100 half-lives past a row's reference, the row is scaled by a power of two, which loses
 no bits. Percentiles are ends of buckets (error: see `buckets`).
 
-Memory: 8 bytes per bucket and series (1.3 KB CPU, 1.6 KB memory).
+Memory: 8 bytes per column and series. There are as many columns as the largest value of any series needs: on machines
+of 64 cores and 256 GiB 0.8 and 1.3 KB per series.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ EPSILON = 1e-4
 
 _SHIFT_AFTER_HALF_LIVES = 100
 _FIRST_ROWS = 64
+_COLUMNS = 32
+"""Columns are added by so many."""
 _AT_ONCE = 2048
 """Rows per percentile batch: few enough to stay in the processor's cache."""
 
 
 class HistogramMatrix:
     """`weights[row, bucket]` relative to `reference[row]` (seconds since 1970); `totals` is the sum of all added
-    weight.
+    weight. Buckets beyond the columns are empty.
 
     An infinite half-life never decays. Raises InvalidInput for a half-life or epsilon that is not above 0.
     """
@@ -38,7 +41,7 @@ class HistogramMatrix:
         self.buckets = buckets
         self.half_life_seconds = half_life_seconds
         self.epsilon = epsilon
-        self.weights: Floats = np.zeros((0, buckets.count))
+        self.weights: Floats = np.zeros((0, min(_COLUMNS, buckets.count)))
         self.totals: Floats = np.zeros(0)
         self.reference: Floats = np.zeros(0)
 
@@ -48,9 +51,22 @@ class HistogramMatrix:
         if count <= have:
             return
         more = max(count, 2 * have, _FIRST_ROWS) - have
-        self.weights = np.vstack([self.weights, np.zeros((more, self.buckets.count))])
+        self.weights = np.vstack([self.weights, np.zeros((more, self.weights.shape[1]))])
         self.totals = np.concatenate([self.totals, np.zeros(more)])
         self.reference = np.concatenate([self.reference, np.zeros(more)])
+
+    def ensure_columns(self, count: int) -> None:
+        """Grows to at least `count` columns; no layout has more than `buckets.count`."""
+        have = self.weights.shape[1]
+        if count > have:
+            wide = min(self.buckets.count, -(-count // _COLUMNS) * _COLUMNS)
+            self.weights = np.hstack([self.weights, np.zeros((len(self.weights), wide - have))])
+
+    def _found(self, values: Floats) -> Rows:
+        """The bucket of each value, each of which has a column."""
+        found = self.buckets.find(values)
+        self.ensure_columns(int(found.max(initial=-1)) + 1)
+        return found
 
     def clear(self, row: int) -> None:
         """Deletes all samples of a row."""
@@ -62,7 +78,8 @@ class HistogramMatrix:
         """Adds one sample per entry of `rows`; a row may occur several times."""
         self._shift(rows, at_seconds)
         decayed = weights * np.exp2((at_seconds - self.reference[rows]) / self.half_life_seconds)
-        cells = rows * self.buckets.count + self.buckets.find(values)
+        found = self._found(values)
+        cells = rows * self.weights.shape[1] + found
         np.add.at(self.weights.reshape(-1), cells, decayed)  # the flat index is seven times as fast as pairs of indices
         np.add.at(self.totals, rows, decayed)
 
@@ -70,7 +87,7 @@ class HistogramMatrix:
         """Subtracts samples that were added with the same arguments; results below epsilon become 0."""
         self._shift(rows, at_seconds)
         decayed = weights * np.exp2((at_seconds - self.reference[rows]) / self.half_life_seconds)
-        cells = (rows, self.buckets.find(values))
+        cells = (rows, self._found(values))
         np.subtract.at(self.weights, cells, decayed)
         np.subtract.at(self.totals, rows, decayed)
         self.weights[cells] = np.where(self.weights[cells] < self.epsilon, 0.0, self.weights[cells])
@@ -88,7 +105,8 @@ class HistogramMatrix:
         if reference > self.reference[row]:
             self._rebase(np.array([row]), np.array([reference]))
         half_lives = (reference - self.reference[row]) / self.half_life_seconds
-        self.weights[row] += _moved(weights, half_lives)
+        self.ensure_columns(len(weights))
+        self.weights[row, : len(weights)] += _moved(weights, half_lives)
         self.totals[row] += _moved(total, half_lives)
 
     def _shift(self, rows: Rows, at_seconds: Floats) -> None:
@@ -127,11 +145,11 @@ class HistogramMatrix:
         weights = self.weights[rows]
         present = weights >= self.epsilon
         first = present.argmax(axis=1)
-        last = self.buckets.count - 1 - present[:, ::-1].argmax(axis=1)
-        columns = np.arange(self.buckets.count)
+        columns = np.arange(self.weights.shape[1])
+        last = len(columns) - 1 - present[:, ::-1].argmax(axis=1)
         weights[columns[None, :] < first[:, None]] = 0.0
         reached = np.cumsum(weights, axis=1) >= (share * self.totals[rows])[:, None]
-        bucket = np.where(reached.any(axis=1), reached.argmax(axis=1), self.buckets.count)
+        bucket = np.where(reached.any(axis=1), reached.argmax(axis=1), len(columns))
         bucket = np.clip(bucket, first, last)
         ends = self.buckets.starts[np.minimum(bucket + 1, self.buckets.count - 1)]
         return np.where(present.any(axis=1), ends, 0.0)
@@ -144,9 +162,10 @@ class HistogramMatrix:
             )
         used = np.arange(len(other.totals))
         self.ensure_rows(len(used))
+        self.ensure_columns(other.weights.shape[1])
         self._rebase(used, np.maximum(self.reference[used], other.reference))
         half_lives = (other.reference - self.reference[used]) / self.half_life_seconds
-        self.weights[used] += _moved(other.weights, half_lives[:, None])
+        self.weights[used, : other.weights.shape[1]] += _moved(other.weights, half_lives[:, None])
         self.totals[used] += _moved(other.totals, half_lives)
 
 

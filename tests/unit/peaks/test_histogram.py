@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_histogram import ReferenceHistogram
 
+from slackwater.model.bounds import MOST_SUM_CPU_MILLI, MOST_SUM_MEMORY_BYTES
 from slackwater.peaks.buckets import CPU_MILLI, MEMORY_BYTES, ExponentialBuckets
 from slackwater.peaks.histogram import EPSILON, HistogramMatrix
 
@@ -32,8 +33,9 @@ def read(histogram: HistogramMatrix, share: float, row: int = 0) -> float:
     return float(histogram.percentile(np.array([row]), share)[0])
 
 
-def test_cpu_has_158_and_memory_205_buckets() -> None:
-    assert (CPU_MILLI.count, MEMORY_BYTES.count) == (158, 205)
+def test_the_layouts_cover_the_most_that_pods_of_a_machine_use_together() -> None:
+    assert CPU_MILLI.starts[-1] >= MOST_SUM_CPU_MILLI
+    assert MEMORY_BYTES.starts[-1] >= MOST_SUM_MEMORY_BYTES
     assert CPU_MILLI.starts[1] == pytest.approx(25.0)
     assert MEMORY_BYTES.starts[204] == pytest.approx(2203922208858.5283)
 
@@ -62,6 +64,7 @@ def test_what_is_hundreds_of_half_lives_old_is_forgotten() -> None:
 @given(st.lists(st.tuples(st.floats(0, 2e6), st.floats(0, 400 * HALF_LIFE)), max_size=30), st.floats(0, 1))
 def test_the_batched_form_equals_the_readable_one(samples: list[tuple[float, float]], share: float) -> None:
     histogram = one([value for value, _ in samples], [START + after for _, after in samples])
+    histogram.ensure_columns(CPU_MILLI.count)
     reference = ReferenceHistogram(CPU_MILLI, HALF_LIFE, EPSILON)
     for value, after in samples:
         reference.add(int(CPU_MILLI.find(np.array([value]))[0]), START + after)
@@ -99,3 +102,28 @@ def test_shifting_all_times_by_half_lives_changes_nothing(values: list[float], h
     at = [START + 60.0 * n for n in range(len(values))]
     moved = [seconds + half_lives * HALF_LIFE for seconds in at]
     assert read(one(values, at), 0.95) == read(one(values, moved), 0.95)
+
+
+@pytest.mark.parametrize(
+    ("buckets", "most"), [(CPU_MILLI, MOST_SUM_CPU_MILLI), (MEMORY_BYTES, MOST_SUM_MEMORY_BYTES)], ids=["cpu", "memory"]
+)
+@given(share=st.floats(0, 1), weight=st.floats(0.01, 1))
+def test_no_percentile_is_below_the_value_however_large(
+    buckets: ExponentialBuckets, most: int, share: float, weight: float
+) -> None:
+    """A pod that used 10 TiB read as 2.2 TB, the last bucket, and so did a machine of more than 1,060 cores."""
+    value = share * most
+    histogram = HistogramMatrix(buckets, HALF_LIFE)
+    histogram.ensure_rows(2)
+    histogram.add(np.array([1]), np.array([value]), np.array([START]), weight)
+    (peak,) = histogram.percentile(np.array([1]), 0.98)
+    assert value <= peak <= value * 1.05 + 2 * buckets.first
+    assert histogram.percentile(np.array([0]), 0.98).tolist() == [0.0]
+
+
+def test_a_matrix_has_the_columns_that_its_largest_value_needs() -> None:
+    small, large = one([16_000.0], [START]), one([16_000.0, 5e6], [START, START])
+    assert small.weights.shape[1] <= 96 < large.weights.shape[1] < CPU_MILLI.count
+    small.absorb(large)
+    assert read(small, 0.6) < 16_900
+    assert read(small, 1.0) >= 5e6

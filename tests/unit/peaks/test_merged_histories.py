@@ -22,6 +22,7 @@ SAMPLES = st.lists(st.tuples(st.floats(0, 2e6), st.floats(0, 300 * HALF_LIFE)), 
 def histogram(samples: list[tuple[float, float]], half_life: float = HALF_LIFE) -> HistogramMatrix:
     made = HistogramMatrix(CPU_MILLI, half_life)
     made.ensure_rows(1)
+    made.ensure_columns(CPU_MILLI.count)
     for value, after in samples:
         made.add(np.array([0]), np.array([value]), np.array([START + after]))
     return made
@@ -55,6 +56,7 @@ def test_it_does_not_matter_which_is_merged_into_which(a: list[Any], b: list[Any
 def of_rows(rows: list[list[tuple[float, float]]]) -> HistogramMatrix:
     made = HistogramMatrix(CPU_MILLI, HALF_LIFE)
     made.ensure_rows(len(rows))
+    made.ensure_columns(CPU_MILLI.count)
     for row, samples in enumerate(rows):
         for value, after in samples:
             made.add(np.array([row]), np.array([value]), np.array([START + after]))

@@ -251,6 +251,8 @@ def test_two_histories_merged_are_the_history_of_both(history: History, sides: l
         (series, decaying[0].pods, decaying[1].pods),
         (machines, decaying[0].machines, decaying[1].machines),
     ):
+        for matrix in (each.matrix, other.matrix):
+            matrix.ensure_columns(matrix.buckets.count)
         older = np.exp2((each.matrix.reference - other.matrix.reference)[rows_] / DECAYING.half_life_seconds)
         np.testing.assert_allclose(each.matrix.weights[rows_] * older[:, None], other.matrix.weights[rows_], rtol=1e-9)
 
