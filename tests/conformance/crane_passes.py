@@ -47,8 +47,9 @@ from slackwater.waterline.registry.metric import MetricResource, Metrics
 
 _UNBOUND = ActionLimits(evictions_per_cycle=None, evictions_per_hour=None)
 _BOUNDS = "bounds"
-_CPU = "cpu_total_usage"
-_REGISTERED = (_CPU, "cpu_total_utilization", "memory_total_usage", "memory_total_utilization")
+_CPU, _UTILIZATION = "cpu_total_usage", "cpu_total_utilization"
+MISSING = "MISSING"
+_REGISTERED = (_CPU, _UTILIZATION, "memory_total_usage", "memory_total_utilization")
 """What the peer can quantify when it evicts; of these it throttles for the first one alone."""
 _FAR_ABOVE = 1e15
 _BY_METRIC = ("no-needless-eviction", "every-gap-credited")
@@ -223,10 +224,12 @@ def _gaps_left(case: Case, left: Mapping[str, tuple[Decimal | None, Decimal]]) -
     for metric, after in asked.items():
         gap, released = left.get(named(metric).name, (None, Decimal(0)))
         if gap is None or not gap:
-            if after > 0:
+            if after != MISSING and after > 0:
                 return Verdict("FAIL", f"{metric}: there is no gap, want {after}")
             continue
         got = float(gap - released)
+        if after == MISSING:
+            return Verdict("FAIL", f"{metric}: got {got}, want that it is missing")
         if abs(got - after) > tolerance(case) * max(abs(got), abs(after), float(gap)):
             return Verdict("FAIL", f"{metric}: got {got}, want {after}")
     return Verdict("pass")
@@ -262,9 +265,21 @@ def throttle_run(case: Case) -> Verdict:
     for undone in subsets(("largest-first", "extended-ratio-highest-first", *of_gaps)):
         if _throttled_as(case, undone).word == "pass":
             return differ(*undone)
+    without = _without_utilization(case, "down")
+    if without is not None and _throttled_as(without, ()).word == "pass":
+        return differ("cpu-utilization-throttles")
     if _acts_on_all(case["in"], "down", (_CPU,), (_CPU,)) and _blanket(case) == _pairs(want["quota_writes"]):
         return differ("no-blanket")
     return verdict
+
+
+def _without_utilization(case: Case, direction: str) -> Case | None:
+    """The case without its waterlines of CPU utilization, which the peer does not throttle by; None: it has none."""
+    asked = case["in"].get(direction, {})
+    if _UTILIZATION not in asked:
+        return None
+    left = {metric: levels for metric, levels in asked.items() if metric != _UTILIZATION}
+    return {**case, "in": {**case["in"], direction: left}}
 
 
 def _throttled_as(case: Case, undone: Collection[str]) -> Verdict:
@@ -292,6 +307,8 @@ def _left_open(cycle: Cycle, want: Mapping[str, Any], tolerance: float) -> Verdi
     if wanted_gap is None or not left or not left[0].gap:
         return Verdict("pass")
     got = float(left[0].gap - left[0].released)
+    if wanted_gap == MISSING:
+        return Verdict("FAIL", f"the gap is {got}, want that it is missing")
     near = abs(got - wanted_gap) <= tolerance * max(abs(got), abs(wanted_gap), float(left[0].gap))
     return Verdict("pass") if near else Verdict("FAIL", f"the gap is {got}, want {wanted_gap}")
 
@@ -369,6 +386,9 @@ def restore_run(case: Case) -> Verdict:
         return Verdict("FAIL", f"got {writes}, want {dict(want)}")
     asked = _pairs(want["quota_writes"])
     verdict = compare(writes, asked)
+    without = _without_utilization(case, "up") if verdict.word == "FAIL" else None
+    if without is not None and restore_run(without).word == "pass":
+        return differ("cpu-utilization-throttles")
     for undone in ((), *subsets(("largest-first", "extended-ratio-highest-first"))) if verdict.word == "FAIL" else ():
         if _forwards(cycle, _orders(case, undone).cpu) == asked:
             return differ("restore-in-reverse", *undone)

@@ -27,9 +27,12 @@ _KNOWN = (
 _SHORT = {
     "bucketSizeGrowthRatio": "growth", "margin": "marginFraction", "target": "targetUtilization",
     "minWeight": "minSampleWeight", "minW": "minSampleWeight", "interval": "sampleInterval", "max": "maxValue",
+    "targetUtil": "targetUtilization", "p": "percentile", "growthRatio": "growth", "firstBucket": "firstBucketSize",
+    "initMode": "historyLength", "aggregated": "historyLength", "history": "historyLength",
 }  # fmt: skip
 _NAMES = {name.lower(): full for name, full in {**dict(zip(_KNOWN, _KNOWN, strict=True)), **_SHORT}.items()}
-"""The vectors write names of the configuration in short as well."""
+"""The vectors write names of the configuration in short as well. What is about when a peer is ready, and how much it
+reads, is told with `historyLength`, which says nothing of the estimate."""
 
 
 def percentile(case: Case) -> Verdict:
@@ -37,7 +40,7 @@ def percentile(case: Case) -> Verdict:
     config = {name: _NAMES.get(name.replace("_", "").lower()) for name in given.get("config", {})}
     if unread := [name for name, known in config.items() if known is None]:
         return Verdict("FAIL", f"in.config: {', '.join(unread)} is no setting of a percentile")
-    texts = {str(config[name]): text for name, text in given.get("config", {}).items()}
+    texts = {str(config[name]): str(text) for name, text in given.get("config", {}).items()}
     try:
         settings = settings_of(texts)
     except InvalidInput as error:
@@ -62,7 +65,7 @@ def _refused(want: Mapping[str, Any], error: InvalidInput) -> Verdict:
 
 
 def _answers(settings: EstimateSettings, given: Mapping[str, Any]) -> dict[str, Any]:
-    samples = given.get("samples", [])
+    samples = [sample for sample in given.get("samples", []) if sample is not None]
     return {
         "estimate": estimate(settings, samples, given.get("sample_step_s", 60)),
         "num_buckets": settings.buckets.count,

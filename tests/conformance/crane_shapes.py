@@ -48,8 +48,8 @@ class RulesAnswer(Shape):
 
 
 class Percentile(Shape):
-    config: dict[str, Level] = {}
-    samples: list[Real] = []
+    config: dict[str, Level | bool] = {}
+    samples: list[Real | None] = []
     sample_step_s: Age = 60.0
 
 
@@ -114,11 +114,15 @@ class ExecutorRun(Shape):
     up: dict[str, list[Level]] = {}
 
 
+Gap = Real | Literal["MISSING"]
+"""MISSING: the metric has no sample, so that its gap is unknown."""
+
+
 class RunAnswer(Shape):
     evict_calls: list[Text] = []
     quota_writes: list[tuple[Text, Whole]] = []
-    gaps_after: dict[str, Real] = {}
-    gap_after: Real = 0.0
+    gaps_after: dict[str, Gap] = {}
+    gap_after: Gap = 0.0
     panic: Text = ""
 
 
@@ -130,51 +134,56 @@ Count = Annotated[Whole, Field(ge=0, le=_MOST_SAMPLES)]
 Interval = Annotated[Whole, Field(ge=1, le=86_400)]
 
 
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+"""What a peer samples by, keeps whole of, and looks for, where a case leaves it out."""
+
+
 class Signal(Shape):
     signal: Series = ""
     samples: Series = ""
+    interval_s: Interval | None = None
 
 
 class Truncated(Shape):
-    n: Count
-    interval_s: Interval
-    unit_minutes: Annotated[Whole, Field(ge=1, le=10**6)]
+    n: Count = 0
+    interval_s: Interval = _MINUTE
+    unit_minutes: Annotated[Whole, Field(ge=1, le=10**6)] = _DAY // 60
 
 
 class Peak(Shape):
-    x: Annotated[list[Real], Field(min_length=1, max_length=_MOST_SAMPLES)]
-    i: Amount
-    k: Annotated[Whole, Field(ge=0, le=_MOST_SAMPLES)]
+    x: Annotated[list[Real], Field(max_length=_MOST_SAMPLES)] = []
+    i: Amount = 0
+    k: Annotated[Whole, Field(ge=0, le=_MOST_SAMPLES)] = 0
 
 
 class Gaps(Shape):
-    ts: Annotated[list[Amount], Field(max_length=_MOST_SAMPLES)] | Text
+    ts: Annotated[list[Amount], Field(max_length=_MOST_SAMPLES)] | Text = []
     v: list[Real] = []
-    interval_s: Interval
-    unit_s: Annotated[Whole, Field(ge=1, le=10**8)]
+    interval_s: Interval = _MINUTE
+    unit_s: Annotated[Whole, Field(ge=1, le=10**8)] = _HOUR
 
 
 class Outliers(Shape):
-    samples: Series
+    samples: Series = []
     n: list[Count] = []
 
 
 class Spectrum(Shape):
     minNumOfSpectrumItems: Count = 3
-    maxNumOfSpectrumItems: Annotated[Count, Field(ge=1)] = 100
+    maxNumOfSpectrumItems: Count = 100
     highFrequencyThreshold: Real = 1 / 3600
     lowAmplitudeThreshold: Real = 1.0
     marginFraction: Annotated[Real, Field(ge=-1, le=1e6)] = 0.0
 
 
 class Estimate(Shape):
-    samples: Series
-    interval_s: Interval
-    period_s: Annotated[Whole, Field(ge=1, le=10**8)]
+    samples: Series = []
+    interval_s: Interval = _MINUTE
+    period_s: Annotated[Whole, Field(ge=1, le=10**8)] = _DAY
     params: Spectrum = Spectrum()
     estimators: list[dict[str, Any]] = []
 
 
 class Errors(Shape):
-    actual: Series
-    predicted: Series
+    actual: Series = []
+    predicted: Series = []

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from crane_shapes import Errors, Estimate, Gaps, Outliers, Peak, Signal, Truncated
+from crane_shapes import Errors, Estimate, Gaps, Outliers, Peak, Signal, Spectrum, Truncated
 from numpy.typing import NDArray
 from shapes import Shape, answers_as, read_as
 from signals_in_words import UnreadableError, signal_of
@@ -53,8 +53,9 @@ def _only(got: Mapping[str, Any], want: Mapping[str, Any], relative: float) -> V
 
 def _series(given: Mapping[str, Any]) -> tuple[Floats, float]:
     """The samples and their interval in seconds."""
-    told = given.get("signal", given.get("samples", ""))
-    return signal_of(told) if isinstance(told, str) else (np.array(told, float), 60.0)
+    told = given.get("signal") or given.get("samples", [])
+    series, interval = signal_of(told) if isinstance(told, str) and told else (np.array(told or [], float), 60.0)
+    return series, float(given.get("interval_s") or interval)
 
 
 def _samples(told: str | list[float]) -> Floats:
@@ -68,7 +69,7 @@ def signal(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
     series, interval = _series(given)
     if not len(series):
-        return Verdict("FAIL", "in.signal: there are no samples")
+        return _only({"num": 0, "duration_s": 0.0, "error": True}, want, 0)
     low, high = float(series.min()), float(series.max())
     half = (high - low) / 2
     normal = (series - (high + low) / 2) / half if half else np.zeros_like(series)
@@ -89,7 +90,7 @@ def signal(case: Case) -> Verdict:
 def correlated(case: Case) -> Verdict:
     series, _ = _series(case["in"])
     if not len(series):
-        return Verdict("FAIL", "in.samples: there are none")
+        return _only({"r": [], "error": True}, wanted(case), 0)
     found, want = autocorrelation(series).tolist(), wanted(case)
     got = {f"r[{place}]": value for place, value in enumerate(found)} | {"r": found}
     known = {key: got.get(key) for key in want}
@@ -98,13 +99,15 @@ def correlated(case: Case) -> Verdict:
 
 
 def peak(case: Case) -> Verdict:
-    given = case["in"]
+    given = {"x": [], "i": 0, "k": 0, **case["in"]}
+    if not 0 <= given["i"] < len(given["x"]):
+        return _only({"peak": False}, wanted(case), 0)
     return _only({"peak": bool(is_peak(np.array(given["x"], float), given["i"], given["k"]))}, wanted(case), 0)
 
 
 def truncated(case: Case) -> Verdict:
     """The last whole units; nothing of a series that is shorter than one."""
-    given = case["in"]
+    given = _with_defaults(Truncated, case)
     unit = given["unit_minutes"] * 60 // given["interval_s"]
     whole = given["n"] // unit if unit else 0
     kept = whole * unit
@@ -118,7 +121,7 @@ _LONGEST_GAP = 3600
 
 
 def filled(case: Case) -> Verdict:
-    given, want = case["in"], wanted(case)
+    given, want = _with_defaults(Gaps, case), wanted(case)
     if isinstance(given["ts"], str):
         raise UnreadableError(given["ts"])
     if len(given["ts"]) != len(given.get("v", [])):
@@ -158,9 +161,9 @@ def fill_missing(
 
 def outliers(case: Case) -> Verdict:
     """Told are the places that change: `changed` by place, old and new value, or one place for several lengths."""
-    given, want = case["in"], wanted(case)
-    lengths = given.get("n")
-    if lengths is not None:
+    given, want = _with_defaults(Outliers, case), wanted(case)
+    lengths = given["n"]
+    if lengths:
         after = [
             float(without_outliers(signal_of(f"{given['samples']}, i<{n}")[0])[7]) if n > 7 else None for n in lengths
         ]
@@ -250,21 +253,11 @@ def file(case: Case) -> Verdict:
 
 def spectrum(case: Case) -> Verdict:
     """The last period without weak fast lines. The peer's least estimate is 0.01; ours is nothing."""
-    given, want = case["in"], wanted(case)
+    given, want = _with_defaults(Estimate, case), wanted(case)
     series, many = _series(given)[0], given["period_s"] // given["interval_s"]
     if not many or len(series) < many or len(series) < 2:
         return compare("error" in want, True)
-    params = given.get("params", {})
-    found = filtered(
-        series,
-        many,
-        interval_seconds=given["interval_s"],
-        fewest=max(params.get("minNumOfSpectrumItems", 3), 1),
-        most=params.get("maxNumOfSpectrumItems", 100),
-        high_frequency=params.get("highFrequencyThreshold", 1 / 3600),
-        low_amplitude=params.get("lowAmplitudeThreshold", 1.0),
-    ) * (1 + params.get("marginFraction", 0.0))
-    found = np.where(found <= 0, _LEAST, found)
+    found = _filtered(series, many, given["interval_s"], given["params"])
     near = max(tolerance(case), 1e-9)
     asked = want.get("at")
     if asked is not None and not isinstance(asked, Mapping):
@@ -281,19 +274,45 @@ def spectrum(case: Case) -> Verdict:
     return Verdict("pass") if _near(found.tolist(), expected, near) else Verdict("FAIL", f"got {found[:4]}…")
 
 
+def _with_defaults(shape: type[Shape], case: Case) -> dict[str, Any]:
+    """What a case gives, with the shape's defaults for what it leaves out."""
+    return shape.model_validate(case["in"]).model_dump()
+
+
+def _filtered(series: Floats, many: int, interval_seconds: float, params: Mapping[str, Any]) -> Floats:
+    found = filtered(
+        series,
+        many,
+        interval_seconds=interval_seconds,
+        fewest=max(params.get("minNumOfSpectrumItems", 3), 1),
+        most=max(params.get("maxNumOfSpectrumItems", 100), 1),
+        high_frequency=params.get("highFrequencyThreshold", 1 / 3600),
+        low_amplitude=params.get("lowAmplitudeThreshold", 1.0),
+    ) * (1 + params.get("marginFraction", 0.0))
+    return np.where(found <= 0, _LEAST, found)
+
+
 def best_estimator(case: Case) -> Verdict:
     """Returns the first of the predictors with the smallest error on the last period, which is held out."""
-    given, want = case["in"], wanted(case)
+    given, want = _with_defaults(Estimate, case), wanted(case)
     series, many = _series(given)[0], given["period_s"] // given["interval_s"]
     if not many or len(series) < 2 * many:
         return compare("error" in want, True)
     before, last = series[:-many], series[-many:]
     errors = []
-    for each in given.get("estimators", []):
+    for each in given["estimators"]:
+        params = each.get("fft", each)
         margin = each.get("maxValue") if set(each) == {"maxValue"} else None
-        if not isinstance(margin, int | float) or not abs(margin) <= _MOST:
+        if isinstance(margin, Mapping):
+            margin = margin.get("marginFraction", 0.0)
+        if isinstance(margin, int | float) and abs(margin) <= _MOST:
+            estimate = largest_by_phase(before, many) * (1 + margin)
+        elif isinstance(params, Mapping) and set(params) <= set(Spectrum.model_fields):
+            spectral = Spectrum.model_validate(params).model_dump()
+            estimate = _filtered(before, many, given["interval_s"], spectral)
+        else:
             return not_covered(f"an estimator named {', '.join(each)}")
-        errors.append(float(prediction_error(last, largest_by_phase(before, many) * (1 + margin))))
+        errors.append(float(prediction_error(last, estimate)))
     if not errors:
         return Verdict("FAIL", "in.estimators: there are none")
     got = {"chosen": given["estimators"][int(np.argmin(errors))], "pe": errors}
@@ -304,7 +323,7 @@ def best_estimator(case: Case) -> Verdict:
 
 
 def error_of(case: Case) -> Verdict:
-    given, want = case["in"], wanted(case)
+    given, want = _with_defaults(Errors, case), wanted(case)
     actual, told = _samples(given["actual"]), given["predicted"]
     predicted = actual if told == "actual" else _samples(told)
     if len(actual) != len(predicted) or not len(actual):

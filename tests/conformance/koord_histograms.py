@@ -20,10 +20,12 @@ from slackwater.model.errors import InvalidInput
 from slackwater.peaks.buckets import CPU_MILLI, MEMORY_BYTES, Buckets, ExponentialBuckets, LinearBuckets
 from slackwater.peaks.histogram import EPSILON, HistogramMatrix
 
-CPU_CORES = ExponentialBuckets(CPU_MILLI.first / 1000, CPU_MILLI.maximum / 1000, CPU_MILLI.growth)
+CPU_CORES = ExponentialBuckets(CPU_MILLI.first / 1000, 1024.0, CPU_MILLI.growth)
+MOST_MEMORY = 2.0**41
+"""The peer's layouts end at 1,024 cores and 2 TiB; ours go on as far as a value needs."""
 NAMED: Mapping[str, tuple[Buckets, float]] = {
     "cpuOptions": (CPU_CORES, EPSILON),
-    "memOptions": (MEMORY_BYTES, EPSILON),
+    "memOptions": (ExponentialBuckets(MEMORY_BYTES.first, MOST_MEMORY, MEMORY_BYTES.growth), EPSILON),
 }
 _ROW = np.array([0])
 _CLOSE = 1e-9
@@ -45,6 +47,7 @@ def empty_like(given: Mapping[str, Any]) -> HistogramMatrix:
     buckets, epsilon = layout_of(given["options"])
     histogram = HistogramMatrix(buckets, given.get("halfLifeSeconds", math.inf), epsilon)
     histogram.ensure_rows(1)
+    histogram.ensure_columns(buckets.count)
     return histogram
 
 
@@ -151,7 +154,8 @@ def _checkpoint(histogram: HistogramMatrix, _: Mapping[str, Any], want: Any) -> 
 
 def _bucket_weights(histogram: HistogramMatrix, _: Mapping[str, Any], want: Any) -> tuple[Any, Any]:
     weights = dict(enumerate(histogram.weights[0].tolist()))
-    return {bucket: weights.get(int(bucket)) if bucket.isdecimal() else None for bucket in want}, want
+    got = {bucket: weights.get(int(bucket)) if bucket.isdecimal() else None for bucket in want}
+    return got, {bucket: float(weight) if isinstance(weight, str) else weight for bucket, weight in want.items()}
 
 
 def _as_if_sampled(histogram: HistogramMatrix, given: Mapping[str, Any], want: Any) -> tuple[Any, Any]:

@@ -43,7 +43,6 @@ from slackwater.resources.selectors import Selector
 
 _KUBE = {"BestEffort": KubeQos.BEST_EFFORT, "Burstable": KubeQos.BURSTABLE, "Guaranteed": KubeQos.GUARANTEED}
 _FLAGS = ("local_storage", "mirror", "static", "terminating", "pvc")
-_NO_GATE = CycleLimits()
 _RESTLESS = RestRules(rest_s=0.0, loop_moves=2**31)
 
 
@@ -115,7 +114,8 @@ def _groups(pods: Sequence[PlacedPod], excess: Mapping[str, int], weights: Mappi
 def pod_order_on_hot_node(case: Case) -> Verdict:
     given = case["in"]
     pods, excess = [pod_of(each) for each in given["pods"]], excess_of(given["node_usage"], given["high"])
-    return compare([pod.name for pod in in_eviction_order(pods, excess, given["weights"])], wanted(case))
+    weights = given.get("weights") or dict.fromkeys(excess, 1)
+    return compare([pod.name for pod in in_eviction_order(pods, excess, weights)], wanted(case))
 
 
 def node_order(case: Case) -> Verdict:
@@ -130,11 +130,17 @@ def score(case: Case) -> Verdict:
     return compare(node_score(given["usage"], given["alloc"], given["weights"]), wanted(case))
 
 
+def _limits(given: Mapping[str, Any]) -> CycleLimits:
+    """Limits of a cycle by either name: `total`, or `max_evict_total` as the settings of the peer have it."""
+    names = ("total", "per_node", "per_namespace")
+    return CycleLimits(*(given.get(name, given.get(f"max_evict_{name}")) for name in names))
+
+
 def cycle_limits(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
-    counts = CycleCounts(CycleLimits(given.get("total"), given.get("per_node"), given.get("per_namespace")))
+    counts = CycleCounts(_limits(given))
     allow = []
-    for namespace, node in given["seq"]:
+    for namespace, node in given.get("seq") or ():
         allow.append(counts.refusal(namespace, node) is None)
         if allow[-1]:
             counts.record(namespace, node)
@@ -145,8 +151,8 @@ def cycle_limits(case: Case) -> Verdict:
 
 def node_limit(case: Case) -> Verdict:
     given = case["in"]
-    counts = CycleCounts(CycleLimits(per_node=given["limit"]))
-    for _ in range(given["evicted"]):
+    counts = CycleCounts(CycleLimits(per_node=given.get("limit")))
+    for _ in range(given.get("evicted") or 0):
         counts.record("ns", "node")
     return compare(counts.refusal("ns", "node") is not None, wanted(case))
 
@@ -180,13 +186,13 @@ def low_node_load(case: Case) -> Verdict:
     nodes, pods = [node_of(each) for each in given["nodes"]], [pod_of(each) for each in given["pods"]]
     pool = LowNodeLoadPool(
         "all",
-        given["low"],
-        given["high"],
+        given.get("low") or {},
+        given.get("high") or {},
         given.get("prod_low") or {},
         given.get("prod_high") or {},
         use_deviation=bool(given.get("use_deviation")),
     )
-    consecutive = given.get("anomaly_consecutive_abnormalities", 1)
+    consecutive = given.get("anomaly_consecutive_abnormalities") or 1
     args = LowNodeLoadArgs(
         [pool],
         number_of_nodes=given.get("number_of_nodes", 0),
@@ -199,7 +205,7 @@ def low_node_load(case: Case) -> Verdict:
         include_namespaces=frozenset(namespaces.get("include", ())),
         exclude_namespaces=frozenset(namespaces.get("exclude", ())),
     )
-    gate = CycleGate([DefaultEvictor(settings)], _NO_GATE, {}, _RESTLESS, {}, 0.0)
+    gate = CycleGate([DefaultEvictor(settings)], _limits(given), {}, _RESTLESS, {}, 0.0)
     cluster = ClusterPlacement(nodes, {node.name: _on(node, pods) for node in nodes})
     plan = balance(cluster, args, {}, 0.0, gate)
     names = sorted(proposal.pod.name for proposal in plan.proposals)
@@ -220,21 +226,30 @@ def thresholds(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
     if "mean_pct" in given:
         pair = ThresholdPair(given["low_dev"], given["high_dev"]).completed(deviation=True).around(given["mean_pct"])
-        alloc = {name.removesuffix("_m"): amount for name, amount in given["alloc"].items()}
-        got = {
-            side: {
-                ("cpu_m" if name == "cpu" else name): amount_of(percent, alloc[name]) for name, percent in each.items()
-            }
-            for side, each in (("low", pair.low), ("high", pair.high))
-        }
-        return compare(got, want)
-    if "low" not in given or "high" not in given:
+        return compare({side: _amounts(getattr(pair, side), given["alloc"]) for side in ("low", "high")}, want)
+    if not isinstance(given.get("low") or {}, Mapping) or not isinstance(given.get("high") or {}, Mapping):
         return not_covered("thresholds of another form")
-    pair = ThresholdPair(given["low"], given["high"]).completed(deviation=bool(given.get("use_deviation")))
-    got_percents = {"low_pct": dict(pair.low), "high_pct": dict(pair.high)}
-    if got_percents != want and set(given["high"]) - set(given["low"]):
+    pair = ThresholdPair(given.get("low") or {}, given.get("high") or {}).completed(
+        deviation=bool(given.get("use_deviation"))
+    )
+    got: dict[str, Any] = {"low_pct": dict(pair.low), "high_pct": dict(pair.high)}
+    if "alloc" in given:
+        got |= {"low": _amounts(pair.low, given["alloc"]), "high": _amounts(pair.high, given["alloc"])}
+    asked = {name: got[name] for name in want if name in got}
+    verdict = compare(asked, dict(want))
+    if verdict.word == "FAIL" and set(given.get("high") or {}) - set(given.get("low") or {}):
         return differ("high-without-low")
-    return compare(got_percents, want)
+    return verdict
+
+
+def _amounts(percents: Mapping[str, float], alloc: Mapping[str, int]) -> dict[str, int]:
+    """Thresholds as amounts of a node, in the peer's units and names."""
+    capacity = {name.removesuffix("_m"): amount for name, amount in alloc.items()}
+    return {
+        ("cpu_m" if name == "cpu" else name): amount_of(percent, capacity[name])
+        for name, percent in ((name.removesuffix("_m"), percent) for name, percent in percents.items())
+        if name in capacity
+    }
 
 
 def reason(case: Case) -> Verdict:
@@ -270,29 +285,48 @@ def _with_operator(operator: str, want: Any) -> Verdict:
 
 def anomaly_rounds(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
-    named = given["condition"]
-    condition = AnomalyCondition(named["consecutive_abnormalities"], named["consecutive_normalities"])
+    condition = _condition(given.get("condition"))
     if "steps" in given:
         state, after = AnomalyState(), []
         for step in given["steps"]:
-            state = AnomalyState() if step == "reset" else _over(state, condition)
-            after += [] if step == "reset" else [state.abnormal_since_s is not None]
+            is_over = step in ("over", "abnormal")
+            state = AnomalyState() if step == "reset" else _over(state, condition, overloaded=is_over)
+            after += [state.abnormal_since_s is not None] if is_over else []
         return compare({"abnormal_after_over": after}, want)
     states: dict[str, AnomalyState] = {}
+    names: list[str] = []
     for names in given["rounds_of_over_high_nodes"]:
-        states = {name: _over(states.get(name), condition) for name in names}
-    abnormal = [name for name, state in states.items() if condition.at_once or state.abnormal_since_s is not None]
+        known = [*names, *(name for name in states if name not in names)]
+        states = {name: _over(states.get(name), condition, overloaded=name in names) for name in known}
+    abnormal = [name for name in names if condition.at_once or states[name].abnormal_since_s is not None]
     return compare({"abnormal_in_last_round": abnormal}, want)
 
 
-def _over(state: AnomalyState | None, condition: AnomalyCondition) -> AnomalyState:
-    return after_round(state, condition, overloaded=True, cache_s=300.0, now_s=0.0)
+def _condition(given: Mapping[str, Any] | None) -> AnomalyCondition:
+    """By either spelling; what is absent has the field's default, and no condition at all counts at once."""
+    if given is None:
+        return AnomalyCondition(1)
+    usual = AnomalyCondition()
+    return AnomalyCondition(
+        given.get("consecutive_abnormalities") or given.get("abnormal") or usual.consecutive_abnormalities,
+        given.get("consecutive_normalities", given.get("normal")) or 0
+        if {"consecutive_normalities", "normal"} & given.keys()
+        else usual.consecutive_normalities,
+        given.get("timeout_s") or usual.timeout_s,
+    )
+
+
+def _over(state: AnomalyState | None, condition: AnomalyCondition, *, overloaded: bool) -> AnomalyState:
+    return after_round(state, condition, overloaded=overloaded, cache_s=300.0, now_s=0.0)
 
 
 def detector(case: Case) -> Verdict:
     given = case["in"]
+    told = {"abnormal_at": ">5", "normal_at": ">3", **{name: str(at) for name, at in given.items() if at is not None}}
     counts = [
-        int(given[name].removeprefix(">=")) if given[name].startswith(">=") else int(given[name].removeprefix(">")) + 1
+        int(told[name].removeprefix(">")) + 1
+        if told[name].startswith(">") and not told[name].startswith(">=")
+        else int(told[name].removeprefix(">="))
         for name in ("abnormal_at", "normal_at")
     ]
     state, shown = AnomalyState(), []
@@ -302,7 +336,7 @@ def detector(case: Case) -> Verdict:
             abnormal=step == "abnormal",
             abnormal_at=counts[0],
             normal_at=counts[1],
-            timeout_s=given["timeout_s"],
+            timeout_s=given.get("timeout_s") or 60.0,
             now_s=at_s,
         )
         shown.append("ok" if state.abnormal_since_s is None else "anomaly")
@@ -353,22 +387,26 @@ def validate(case: Case) -> Verdict:
 
 
 def defaults(case: Case) -> Verdict:
-    given, want = case["in"], wanted(case)
+    """What is left out, or null, has its default."""
+    given, want = {name: value for name, value in case["in"].items() if value is not None}, wanted(case)
     names = {"node_fit": "node_fit", "detector_cache_timeout_s": "detector_cache_s"}
-    args = LowNodeLoadArgs((), **{names[name]: value for name, value in given.items()})
-    condition = args.anomaly or AnomalyCondition()
+    names |= {"metric_expiration_s": "metric_expiration_s", "number_of_nodes": "number_of_nodes"}
+    args = LowNodeLoadArgs((), **{names[name]: value for name, value in given.items() if name in names})
+    condition = _condition(given.get("anomaly", given.get("anomaly_condition", {})))
+    weights = given.get("weights") or {}
     got = {
         "node_fit": args.node_fit,
         "metric_expiration_s": args.metric_expiration_s,
         "detector_cache_timeout_s": args.detector_cache_s,
+        "number_of_nodes": args.number_of_nodes,
         "anomaly": {
             "timeout_s": condition.timeout_s,
             "abnormal": condition.consecutive_abnormalities,
             "normal": condition.consecutive_normalities,
         },
-        "weights": {name: args.weights.get(name, 1) for name in want.get("weights", ())},
+        "weights": {name: weights.get(name, args.weights.get(name, 1)) for name in want.get("weights", ())},
     }
-    return compare({name: got[name] for name in want}, want)
+    return compare({name: got[name] for name in want if name in got}, want)
 
 
 ADAPTORS: Mapping[str, Adaptor] = {

@@ -66,7 +66,7 @@ def raw_allocatable(case: Case) -> Verdict:
 def reservation_template(case: Case) -> Verdict:
     """A term of the peer avoids the pod's node by its name; here the reservation does, beside all terms."""
     given, want = case["in"], wanted(case)
-    terms = given["affinity_terms"]
+    terms = given.get("affinity_terms") or []
     if any(term.get("match_fields") for term in terms):
         return not_covered("terms by fields of a node: a pod that has them is not proposed (unread rules)")
     affinity = tuple(

@@ -36,6 +36,8 @@ _IGNORE: Final = "ElasticQuotaIgnoreTerminatingPod"
 _IGNORE_AT_ONCE: Final = "ElasticQuotaImmediateIgnoreTerminatingPod"
 _NODES: Final = ("cpu", "memory")
 """What nodes are described with; other resources of the peer's cluster are given as they are."""
+_OF_ALL: Final = ("request", "child_request", "used", "np_used", "non_preemptible_used")
+"""Figures of the root in which the peer counts what the system's pods have, too."""
 _BEYOND_ALL: Final = 2**62
 _NO_FIGURE: Final = {
     "guaranteed": "quota-guaranteed-by-declaration",
@@ -303,7 +305,7 @@ def _is_of_default(figures: _Figures, quota: str, name: str, got: Any, want: Any
     cluster = figures.cluster
     if name == "total_except_system_default" or (quota, name) == (ROOT, "runtime"):
         return _same(got, added(want, figures.ledger.demand[CLUSTER].used))
-    if (quota, name) == (ROOT, "request"):
+    if quota == ROOT and name in _OF_ALL:
         return _same(added(got, figures.system_used), want)
     if got is not None and quota not in (CLUSTER, SYSTEM):
         return False

@@ -28,6 +28,7 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import Tier
 
 _OWN_NAMES: Final = {**BUILT_IN, SYSTEM: "system"}
+_FORCED: Final = frozenset({"force", "force_update", "allow_force_update", "allow_force"})
 _LABELS: Final = (("parent", "parent"), ("is_parent", "is-parent"), ("tree_id", "tree-id"))
 _RULES: Final[Mapping[str, QuotaRule]] = {
     "tree id": QuotaRule.TREE,
@@ -193,8 +194,12 @@ def _put(hook: _Webhook, step: Mapping[str, Any]) -> Verdict:
 
 def _accepted(hook: _Webhook, given: Mapping[str, Any], broken: set[QuotaRule]) -> Verdict:
     known = hook.given.get(given["name"])
-    is_unchecked = "force" in given or (known is not None and _is_same(given, known))
-    return differ("quota-checks-every-change") if broken and is_unchecked else compare(sorted(broken), [])
+    is_unchecked = bool(_FORCED & given.keys()) or (known is not None and _is_same(given, known))
+    if broken and is_unchecked:
+        return differ("quota-checks-every-change")
+    if broken and QuotaRule.CYCLE in broken:
+        return differ("quota-no-cycles")
+    return compare(sorted(broken), [])
 
 
 def _refused(hook: _Webhook, step: Mapping[str, Any], broken: set[QuotaRule]) -> Verdict:
@@ -204,10 +209,16 @@ def _refused(hook: _Webhook, step: Mapping[str, Any], broken: set[QuotaRule]) ->
         return Verdict("pass")
     if not broken and known is (step["op"] == "add"):
         return differ("quota-put-again")
+    if broken:
+        return differ("quota-refused-in-own-words")
     if "namespace" in error or (rule is QuotaRule.IS_PARENT and known and _is_bound_by_namespace(hook, given)):
         return differ("quota-by-claim")
-    if "max keys" in error:
+    if "max keys" in error or "min keys" in error:
         return differ("quota-keys-subset")
+    if "guarantee" in error:
+        return differ("quota-guarantees-fit")
+    if given.get("max_strict_check"):
+        return differ("quota-max-below-used")
     return Verdict("FAIL", f"broken {sorted(broken)}, want {error!r}")
 
 

@@ -13,6 +13,7 @@ from slackwater.agent.domain.kubelet_cgroups import systemd_path
 from slackwater.agent.domain.weights import (
     MAX_SHARES,
     MIN_SHARES,
+    shares_of_request,
     shares_of_weight,
     weight_of_shares,
 )
@@ -26,11 +27,29 @@ def batch_pod(case: Case) -> Verdict:
     given = case["in"]
     if (gap := _gap(given)) is not None:
         return gap
-    share = _share(given["spec"] or {}, given["cfs_quota_enabled"])
+    spec, want = given.get("spec") or {}, wanted(case)
+    share = _share(spec, given.get("cfs_quota_enabled"))
     if share is None:
-        return compare({}, wanted(case))
+        return _without_amounts(want) if spec else compare({}, want)
     limit = -1 if share.memory_bytes is None else share.memory_bytes
-    return compare({"cpu_shares": share.shares, "cfs_quota": _quota(share), "memory_limit": limit}, wanted(case))
+    got = {"cpu_shares": share.shares, "cfs_quota": _quota(share), "memory_limit": limit}
+    verdict = compare(got, want)
+    if verdict.word == "FAIL" and any(not amounts.get("req") for amounts in spec.values()):
+        least = {**got, "cpu_shares": sum(_least(amounts) for amounts in spec.values())}
+        return differ("limit-is-request") if compare(least, want).word == "pass" else verdict
+    return verdict
+
+
+def _least(amounts: Mapping[str, Any]) -> int:
+    """The shares of a container by its request alone, as the peer counts them."""
+    return shares_of_request(amounts["req"][0]) if amounts.get("req") else MIN_SHARES
+
+
+def _without_amounts(want: Mapping[str, Any]) -> Verdict:
+    """A pod that asks for nothing is left as it is; the peer gives it the least shares and no limits."""
+    least = {"cpu_shares": MIN_SHARES, "cfs_quota": -1, "memory_limit": -1}
+    is_left = want == {} or {name: want[name] for name in least if name in want} == dict(want) == least
+    return (differ("limit-is-request") if want else Verdict("pass")) if is_left else compare(least, want)
 
 
 def batch_container(case: Case) -> Verdict:
@@ -38,10 +57,11 @@ def batch_container(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
     if (gap := _gap(given)) is not None:
         return gap
-    share = _share({_ONLY: given["spec"]} if given["spec"] else {}, given["cfs_quota_enabled"])
+    spec = given.get("spec")
+    share = _share({_ONLY: spec} if spec else {}, given.get("cfs_quota_enabled"))
     if share is None:
-        return compare({}, want)
-    if given["spec"]["req"] is None:
+        return _without_amounts(want) if spec else compare({}, want)
+    if not spec.get("req"):
         return differ("limit-is-request")
     one, quota = share.containers[_ONLY], _quota(share)
     limit = -1 if one.memory_bytes is None else one.memory_bytes
@@ -58,7 +78,7 @@ def _gap(given: Mapping[str, Any]) -> Verdict | None:
     """What is not built."""
     if "context" in given:
         return not_covered("a hook's request without content: there are no hooks")
-    if (given["ratio"] or -1) > 1:
+    if (given.get("ratio") or -1) > 1:
         return not_covered("CPU normalization, which no issue asks for")
     return None
 
@@ -71,7 +91,7 @@ def _share(spec: Mapping[str, Any], limits_cpu: bool | None) -> PodShare | None:
             "resources": {
                 part: _resources(amounts[short])
                 for part, short in (("requests", "req"), ("limits", "lim"))
-                if amounts[short]
+                if amounts.get(short)
             },
         }
         for name, amounts in spec.items()

@@ -66,6 +66,7 @@ def load(histogram: HistogramMatrix, row: int, checkpoint: Checkpoint) -> None:
     _check(checkpoint, histogram.buckets.count)
     loaded = HistogramMatrix(histogram.buckets, histogram.half_life_seconds, histogram.epsilon)
     loaded.ensure_rows(1)
+    loaded.ensure_columns(histogram.buckets.count)
     whole = sum(checkpoint.bucket_weights.values())
     for bucket, weight in checkpoint.bucket_weights.items():
         loaded.weights[0, bucket] = weight * checkpoint.total_weight / whole if whole else 0.0
@@ -98,15 +99,25 @@ def from_json(document: Mapping[str, Any] | None) -> Checkpoint:
     if document is None:
         raise InvalidInput("checkpoint: there is none; name a file that has one", field="checkpoint")
     try:
-        weights = {int(bucket): int(weight) for bucket, weight in (document.get("bucketWeights") or {}).items()}
+        weights = {int(bucket): _whole(weight) for bucket, weight in (document.get("bucketWeights") or {}).items()}
         stamp = document.get("referenceTimestamp")
         seconds = None if stamp is None else datetime.fromisoformat(stamp).timestamp()
-        return Checkpoint(float(document["totalWeight"]), weights, seconds)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        total = document["totalWeight"]
+        if isinstance(total, str | bool):
+            raise ValueError(f"{total!r:.40} is not a number")
+        return Checkpoint(float(total), weights, seconds)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidInput(
             f"checkpoint: not readable ({error!r}); totalWeight, bucketWeights and referenceTimestamp are expected",
             field="checkpoint",
         ) from error
+
+
+def _whole(weight: Any) -> int:
+    """A number of JSON, as the peer's decoder takes it; a text is none."""
+    if isinstance(weight, str | bool):
+        raise ValueError(f"{weight!r:.40} is not a number")
+    return int(weight)
 
 
 def _check(checkpoint: Checkpoint, buckets: int) -> None:
