@@ -13,11 +13,11 @@ import msgspec
 
 from slackwater.apiserver.json_parts import Json, items_in, object_in
 from slackwater.apiserver.pod_details import rules_of, status_of
-from slackwater.model.quantities import whole_amount
 from slackwater.apiserver.records import PodRecord, WatchedKind, parse_pod
 from slackwater.apiserver.resource_names import LENT_NAMES
 from slackwater.model.placement_rules import PlacementRules
 from slackwater.model.pods import PodStatus
+from slackwater.model.quantities import whole_amount
 
 CONFIG_HASH: Final = "kubernetes.io/config.hash"
 """Annotation of a static pod's mirror: the uid under which the kubelet runs it."""

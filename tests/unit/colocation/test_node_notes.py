@@ -85,7 +85,7 @@ def test_the_last_readable_value_stays_while_an_annotation_cannot_be_read(name: 
     for prefix in ("slackwater.io/", "node.koordinator.sh/"):
         good = {f"{prefix}{each}": text for each, text in GOOD_NOTES.items()}
         before = notes_of(good, CAPACITY)
-        spoilt = {**good, f"{prefix}{name}": "{\"resources\": "}
+        spoilt = {**good, f"{prefix}{name}": '{"resources": '}
         kept = notes_of(spoilt, CAPACITY, before)
         assert replace(kept, problems=()) == before
         (problem,) = kept.problems
