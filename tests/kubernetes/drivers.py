@@ -15,10 +15,9 @@ from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
 from slackwater.apiserver.port import ApiServer
-from slackwater.apiserver.records import WatchedKind
-from slackwater.apiserver.resource_names import quantities
+from slackwater.apiserver.records import NODES, WatchedKind
 from slackwater.kubernetes.adapters.http_api_server import open_api_server
-from slackwater.testing.api_server import MemoryApiServer
+from slackwater.testing.api_server import MemoryApiServer, optional_quantities
 
 Document = dict[str, Any]
 ADAPTER = Path(__file__).parents[2] / "deploy" / "kubernetes" / "adapter"
@@ -53,8 +52,20 @@ class ClusterDriver(Protocol):
 
     async def document(self, kind: WatchedKind[Any], key: str) -> Document: ...
 
-    async def write_lent(self, node: str, manager: str, amounts: Mapping[str, int]) -> None:
-        """Write amounts to a node's status as another field manager."""
+    async def write_lent(self, node: str, manager: str, amounts: Mapping[str, int | None]) -> None:
+        """Write amounts to a node's status as another field manager, or remove them (None)."""
+        ...
+
+    async def register(self, document: Document) -> None:
+        """Create a node with its status in one request, as a kubelet does."""
+        ...
+
+    async def write_status(self, node: str, part: str, amounts: Mapping[str, str]) -> None:
+        """Write amounts to capacity or allocatable as a kubelet does."""
+        ...
+
+    async def remove_managers(self, node: str) -> None:
+        """Remove the server's notes on the managers of a node's fields."""
         ...
 
 
@@ -74,8 +85,17 @@ class MemoryDriver:
     async def document(self, kind: WatchedKind[Any], key: str) -> Document:
         return self.api.document(kind, key)
 
-    async def write_lent(self, node: str, manager: str, amounts: Mapping[str, int]) -> None:
+    async def write_lent(self, node: str, manager: str, amounts: Mapping[str, int | None]) -> None:
         self.api.write_lent(node, manager, amounts)
+
+    async def register(self, document: Document) -> None:
+        self.api.put(NODES, document)
+
+    async def write_status(self, node: str, part: str, amounts: Mapping[str, str]) -> None:
+        self.api.write_status(node, "kubelet", {part: amounts})
+
+    async def remove_managers(self, node: str) -> None:
+        self.api.remove_managers(node)
 
 
 class RealDriver:
@@ -114,10 +134,22 @@ class RealDriver:
     async def document(self, kind: WatchedKind[Any], key: str) -> Document:
         return await self._done("GET", _path(kind, key))
 
-    async def write_lent(self, node: str, manager: str, amounts: Mapping[str, int]) -> None:
-        written = quantities(amounts)
+    async def write_lent(self, node: str, manager: str, amounts: Mapping[str, int | None]) -> None:
+        written = optional_quantities(amounts)
         status = {"status": {"capacity": written, "allocatable": written}}
         await self._done("PATCH", f"api/v1/nodes/{node}/status?fieldManager={manager}", status)
+
+    async def register(self, document: Document) -> None:
+        document = {"apiVersion": "v1", "kind": "Node", **document}
+        await self._done("POST", "api/v1/nodes?fieldManager=kubelet", document)
+        self._created.append(f"api/v1/nodes/{document['metadata']['name']}")
+
+    async def write_status(self, node: str, part: str, amounts: Mapping[str, str]) -> None:
+        status = {"status": {part: amounts}}
+        await self._done("PATCH", f"api/v1/nodes/{node}/status?fieldManager=kubelet", status)
+
+    async def remove_managers(self, node: str) -> None:
+        await self._done("PATCH", f"api/v1/nodes/{node}", {"metadata": {"managedFields": [{}]}})
 
     async def remove(self, kind: WatchedKind[Any], key: str) -> None:
         """Delete an object that may be there."""

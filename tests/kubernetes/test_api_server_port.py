@@ -129,63 +129,91 @@ async def test_amounts_appear_in_canonical_form_and_leave_when_they_are_not_appl
 ) -> None:
     before = await node(cluster)
     amounts = {CPU: 12_000, MEMORY: 3 << 30, "slackwater.io/mid-cpu": 1_501, "slackwater.io/mid-memory": 1_000}
-    after = await cluster.api.apply_lent(before.key, before.uid, amounts, force=False)
+    after = await cluster.api.apply_lent(before, amounts, force=False)
     assert (dict(after.lent), after.owned, after.allocatable) == (amounts, frozenset(amounts), before.allocatable)
     status = (await cluster.document(NODES, before.key))["status"]
     for part in ("capacity", "allocatable"):
         texts = {name: text for name, text in status[part].items() if name.startswith("slackwater.io/")}
         assert texts == {CPU: "12k", MEMORY: "3Gi", "slackwater.io/mid-cpu": "1501", "slackwater.io/mid-memory": "1k"}
-    fewer = await cluster.api.apply_lent(before.key, before.uid, {CPU: 9_000}, force=False)
+    fewer = await cluster.api.apply_lent(after, {CPU: 9_000}, force=False)
     assert (dict(fewer.lent), fewer.owned) == ({CPU: 9_000}, frozenset({CPU}))
-    none = await cluster.api.apply_lent(before.key, before.uid, {}, force=False)
+    none = await cluster.api.apply_lent(fewer, {}, force=False)
     assert (none.lent, none.owned) == ((), frozenset())
     assert (await cluster.document(NODES, before.key))["status"]["allocatable"] == {"cpu": "8", "memory": "16Gi"}
 
 
 async def test_applying_the_same_again_changes_nothing(cluster: ClusterDriver) -> None:
     before = await node(cluster)
-    once = await cluster.api.apply_lent(before.key, before.uid, {CPU: 1_000}, force=False)
-    twice = await cluster.api.apply_lent(before.key, before.uid, {CPU: 1_000}, force=False)
+    once = await cluster.api.apply_lent(before, {CPU: 1_000}, force=False)
+    twice = await cluster.api.apply_lent(once, {CPU: 1_000}, force=False)
     assert twice == once
 
 
 async def test_amounts_of_another_manager_are_refused_by_name_and_taken_by_force(cluster: ClusterDriver) -> None:
-    before = await node(cluster)
-    await cluster.api.apply_lent(before.key, before.uid, {CPU: 1}, force=False)
+    before = await cluster.api.apply_lent(await node(cluster), {CPU: 1}, force=False)
     await cluster.write_lent(before.key, "koord-manager", {ALIAS: 700})
     with pytest.raises(FieldsOwned) as refused:
-        await cluster.api.apply_lent(before.key, before.uid, {CPU: 2, ALIAS: 800}, force=False)
+        await cluster.api.apply_lent(before, {CPU: 2, ALIAS: 800}, force=False)
     assert refused.value.managers == {"koord-manager"}
-    assert dict(parse_node(await cluster.document(NODES, before.key)).lent) == {ALIAS: 700, CPU: 1}
-    taken = await cluster.api.apply_lent(before.key, before.uid, {ALIAS: 800}, force=True)
-    assert (dict(taken.lent), taken.owned) == ({ALIAS: 800}, frozenset({ALIAS}))
+    known = parse_node(await cluster.document(NODES, before.key))
+    assert (dict(known.lent), known.foreign) == ({ALIAS: 700, CPU: 1}, ((ALIAS, "koord-manager"),))
+    taken = await cluster.api.apply_lent(known, {ALIAS: 800}, force=True)
+    assert (dict(taken.lent), taken.owned, taken.foreign) == ({ALIAS: 800}, frozenset({ALIAS}), ())
 
 
 async def test_amounts_from_before_the_first_apply_have_a_manager_without_a_name(cluster: ClusterDriver) -> None:
     before = await node(cluster)
     await cluster.write_lent(before.key, "koord-manager", {ALIAS: 700})
+    assert parse_node(await cluster.document(NODES, before.key)).foreign == ((ALIAS, ""),)
     with pytest.raises(FieldsOwned) as refused:
-        await cluster.api.apply_lent(before.key, before.uid, {ALIAS: 800}, force=False)
+        await cluster.api.apply_lent(before, {ALIAS: 800}, force=False)
     assert refused.value.managers == {"before-first-apply"}
 
 
 async def test_an_amount_that_two_managers_own_stays_when_one_withdraws(cluster: ClusterDriver) -> None:
-    before = await node(cluster)
+    before = await cluster.api.apply_lent(await node(cluster), {CPU: 1}, force=False)
     await cluster.write_lent(before.key, "koord-manager", {ALIAS: 700})
-    both = await cluster.api.apply_lent(before.key, before.uid, {ALIAS: 700}, force=False)
-    assert both.owned == {ALIAS}
-    left = await cluster.api.apply_lent(before.key, before.uid, {}, force=False)
+    both = await cluster.api.apply_lent(before, {CPU: 1, ALIAS: 700}, force=False)
+    assert both.owned == {CPU}
+    assert both.foreign == ((ALIAS, "koord-manager"),)
+    left = await cluster.api.apply_lent(both, {}, force=False)
     assert (dict(left.lent), left.owned) == ({ALIAS: 700}, frozenset())
 
 
-async def test_a_node_that_is_gone_or_another_one_is_not_written(cluster: ClusterDriver) -> None:
+async def test_a_node_that_is_gone_or_another_one_or_was_written_meanwhile_is_not_written(
+    cluster: ClusterDriver,
+) -> None:
     known = await node(cluster)
     with pytest.raises(NotFound):
-        await cluster.api.apply_lent(cluster.name("unknown"), known.uid, {CPU: 1}, force=False)
+        await cluster.api.apply_lent(replace(known, key=cluster.name("unknown")), {CPU: 1}, force=False)
+    other = replace(known, uid="0d0c6c5c-7c5e-4cf0-9c5f-2f0f7f6a5e11")
     with pytest.raises(Conflict) as refused:
-        await cluster.api.apply_lent(known.key, "0d0c6c5c-7c5e-4cf0-9c5f-2f0f7f6a5e11", {CPU: 1}, force=False)
+        await cluster.api.apply_lent(other, {CPU: 1}, force=False)
     assert not isinstance(refused.value, FieldsOwned)
-    assert parse_node(await cluster.document(NODES, known.key)).lent == ()
+    lent = await cluster.api.apply_lent(known, {CPU: 1}, force=False)
+    await cluster.write_lent(known.key, "koord-manager", {ALIAS: 7})
+    with pytest.raises(Conflict) as refused:
+        await cluster.api.apply_lent(lent, {}, force=False)
+    assert not isinstance(refused.value, FieldsOwned)
+    assert dict(parse_node(await cluster.document(NODES, known.key)).lent) == {CPU: 1, ALIAS: 7}
+
+
+@pytest.mark.parametrize("labels", [{}, {"zone": "a"}])
+async def test_the_last_amount_leaves_alone_whatever_the_server_has_noted(
+    cluster: ClusterDriver, labels: dict[str, str]
+) -> None:
+    """A node that was registered with its status has no managers of it, so an apply of less would take the maps."""
+    amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+    status = {"capacity": amounts, "allocatable": amounts}
+    name = cluster.name("registered")
+    await cluster.register({"metadata": {"name": name, "labels": labels}, "status": status})
+    before = await cluster.document(NODES, name)
+    lent = await cluster.api.apply_lent(parse_node(before), {CPU: 1, MEMORY: 1 << 30}, force=False)
+    less = await cluster.api.apply_lent(lent, {CPU: 1}, force=False)
+    await cluster.api.apply_lent(less, {}, force=False)
+    after = await cluster.document(NODES, name)
+    assert {part: after["status"][part] for part in status} == status
+    assert "slackwater" not in {entry["manager"] for entry in after["metadata"].get("managedFields", ())}
 
 
 async def test_pods_and_owners_are_read_as_the_server_stores_them(cluster: ClusterDriver) -> None:

@@ -13,7 +13,6 @@ from tests.kubernetes.test_api_server_port import pod
 from tests.kubernetes.test_faults_of_the_api_server import FaultySite
 from tests.kubernetes.test_service_on_api_server import CPU, GIB, MEMORY, PATIENCE_SECONDS, is_cordoned, until
 
-from slackwater.apiserver.records import NODES, parse_node
 from slackwater.events.eviction_completed import EvictionOutcome
 from slackwater.kubernetes.service import KubernetesService
 from slackwater.model.time import SystemClock
@@ -47,22 +46,20 @@ async def shown(service: KubernetesService, name: str, text: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_another_field_manager_is_named_and_not_fought(site: FaultySite) -> None:
+async def test_another_field_manager_is_named_and_not_fought_and_what_falls_lands(site: FaultySite) -> None:
     """It takes a field over that Slackwater had applied, with another value."""
     node = await site.node("contested")
     async with site.running() as service:
-        await site.offer(node, 4_000, GIB)
-        await site.until_lent(node, {CPU: 4_000, MEMORY: GIB})
-        writes = len(site.ledger.versions[node])
+        await site.offer(node, 4_000, 158 * GIB)
+        await site.until_lent(node, {CPU: 4_000, MEMORY: 158 * GIB})
         await site.cluster.write_lent(node, "other-agent", {CPU: 1_000})
         await until(lambda: "other-agent" in service.status.refusals.get(node, ""))
-        version = service.inventory.nodes[node].version
-        for cpu in (5_000, 6_000):
-            await site.offer(node, cpu, GIB)
+        writes = len(site.ledger.versions[node])
+        await site.offer(node, 5_000, 158 * GIB)
         await shown(service, "kubernetes-status", "other-agent")
-        assert parse_node(await site.cluster.document(NODES, node)).version == version, "not written again"
-        assert len(site.ledger.versions[node]) == writes
-        assert await site.lent(node) == {CPU: 1_000, MEMORY: GIB}
+        assert len(site.ledger.versions[node]) == writes, "not written again"
+        await site.offer(node, 6_000, 58 * GIB)
+        await site.until_lent(node, {CPU: 1_000, MEMORY: 58 * GIB})
     assert site.complaints() == []
 
 

@@ -183,13 +183,13 @@ def withdraw(cluster: RealDriver, *options: str) -> str:
 async def test_another_controller_is_named_and_keeps_its_amounts(real: RealDriver) -> None:
     site = Site(real, aliases=True)
     name = await site.node("contested")
-    await real.api.apply_lent(name, parse_node(await real.document(NODES, name)).uid, {CPU: 1}, force=False)
+    await real.api.apply_lent(parse_node(await real.document(NODES, name)), {CPU: 1}, force=False)
     await real.write_lent(name, "koord-manager", {"kubernetes.io/batch-cpu": 700})
     async with site.running() as service:
         await site.offer(name, 12_000, GIB)
-        await until(lambda: name in service.status.refusals)
+        lent = {"kubernetes.io/batch-cpu": 700, CPU: 12_000, MEMORY: GIB, "kubernetes.io/batch-memory": GIB}
+        await site.until_lent(name, lent)
         assert "koord-manager" in service.status.refusals[name]
-    assert await site.lent(name) == {"kubernetes.io/batch-cpu": 700, CPU: 1}
 
 
 async def test_amounts_that_the_kubelet_sets_to_zero_come_back(real: RealDriver) -> None:
@@ -286,7 +286,7 @@ async def _use(real: RealDriver, resource: str, verb: str, node: str, uid: str) 
         await _use_named(real, resource, verb)
         return
     if resource == "nodes/status":
-        await real.api.apply_lent(node, uid, {}, force=False)
+        await real.api.apply_lent(parse_node(await real.document(NODES, node)), {CPU: 1}, force=False)
     elif resource == "pods/eviction":
         await real.api.evict_pod(f"default/{node}", uid, 1, dry_run=True)
     elif resource == "nodes" and verb == "patch":

@@ -47,9 +47,9 @@ class RecordingServer(HttpApiServer):
         super().__init__(kubeconfig, clock=clock)
         self._ledger = ledger
 
-    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
-        after = await super().apply_lent(node, uid, amounts, force=force)
-        self._ledger.note_present(node, after.version)
+    async def apply_lent(self, node: ClusterNode, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
+        after = await super().apply_lent(node, amounts, force=force)
+        self._ledger.note_present(node.key, after.version)
         return after
 
     async def set_cordon(self, node: ClusterNode, cordon: Taint | None) -> ClusterNode:

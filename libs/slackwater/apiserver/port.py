@@ -130,11 +130,11 @@ class ApiServer(ObjectReader, Protocol):
         """How far the server's clock is ahead of this process', to about a second; None if it is not known yet."""
         ...
 
-    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
-        """Make `amounts` all that FIELD_MANAGER has in capacity and allocatable of the node's status; returns the node
-        after that. Fields applied before and not named are removed.
+    async def apply_lent(self, node: ClusterNode, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
+        """Make `amounts` all that is Slackwater's in capacity and allocatable of the node's status; returns the node
+        after that. Of the names in `node.owned` those not in `amounts` are removed by name, and nothing else with them.
 
-        `uid` guards against a node of the same name. Raises NotFound, Conflict for another uid, and FieldsOwned for a
+        Raises NotFound, Conflict if the node is another one or was written since it was read, and FieldsOwned for a
         field of another manager with another value, unless `force`.
         """
         ...

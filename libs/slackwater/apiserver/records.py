@@ -14,12 +14,18 @@ import msgspec
 
 from slackwater.apiserver.json_parts import Json, items_in, object_in
 from slackwater.apiserver.quantity import whole_amount
-from slackwater.apiserver.resource_names import LENT_NAMES
+from slackwater.apiserver.resource_names import LENT_NAMES, OWN_NAMES
 from slackwater.model.bounds import MOST_MEMORY_BYTES
 from slackwater.model.quantities import Resources
 
 FIELD_MANAGER: Final = "slackwater"
 """The name under which Slackwater applies fields, for all its writes."""
+KUBELETS: Final = frozenset({"kubelet", "kwok", "k3s", "kubelite"})
+"""Field managers of kubelets, simulated and embedded ones too. They set extended resources to 0, or to what they have
+read, when they register their node again. Their amounts are taken over, others' are not."""
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+"""The manager of what a node had when the server began to note managers. Slackwater applies nothing that was there, so
+what it shares with this manager it had applied before the notes were removed."""
 CORDON_TAINT: Final = "slackwater.io/cordoned"
 """Key of the one taint of a node that Slackwater writes."""
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -67,8 +73,14 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNode:
-    """A node. `lent` are the amounts of LENT_NAMES in its status (milli-cores, bytes); `owned` are those of them that
-    FIELD_MANAGER applied. `taints` are all, in the server's order."""
+    """A node. `lent` are the amounts of LENT_NAMES in its status (milli-cores, bytes).
+
+    Each of those names is of one of three owners. `owned`: FIELD_MANAGER has applied it, or the kubelet has written
+    over an own name. `foreign`: another manager owns it, and may share it with FIELD_MANAGER; the manager's name is
+    empty where the server has noted none. Else it is an alias that only the kubelet has written, and free.
+
+    `taints` are all, in the server's order.
+    """
 
     key: str
     uid: str
@@ -79,6 +91,7 @@ class ClusterNode:
     lent: tuple[tuple[str, int], ...]
     owned: frozenset[str]
     taints: tuple[Taint, ...] = ()
+    foreign: tuple[tuple[str, str], ...] = ()
 
     @property
     def cordon(self) -> Taint | None:
@@ -190,13 +203,15 @@ def is_newer(version: str, other: str) -> bool:
 def parse_node(item: Json) -> ClusterNode:
     status = object_in(item, "status")
     allocatable = object_in(status, "allocatable")
+    owned, foreign = _owners(item)
     return ClusterNode(
         *_identity(item),
         labels=_labels(item),
         allocatable=Resources(whole_amount(allocatable.get("cpu"), 1000), whole_amount(allocatable.get("memory"))),
         unschedulable=object_in(item, "spec").get("unschedulable") is True,
         lent=_lent(allocatable),
-        owned=_owned(item),
+        owned=owned,
+        foreign=foreign,
         taints=tuple(
             Taint(*(str(taint.get(name) or "") for name in ("key", "value", "effect", "timeAdded")))
             for taint in items_in(object_in(item, "spec"), "taints")
@@ -311,16 +326,31 @@ def _lent(amounts: Json) -> tuple[tuple[str, int], ...]:
     return tuple((name, whole_amount(amounts[name])) for name in sorted(LENT_NAMES & amounts.keys()))
 
 
-def _owned(item: Json) -> frozenset[str]:
-    """The LENT_NAMES in the fields that FIELD_MANAGER has applied to capacity or allocatable of the status."""
-    owned = set[str]()
+def _owners(item: Json) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
+    """The LENT_NAMES in capacity or allocatable of the status that are Slackwater's, and the others with the names of
+    their managers. A name that a node was registered with has no manager (the server does not track what a POST says
+    about the status), and is another's all the same."""
+    writers: dict[str, set[tuple[str, bool]]] = {}
     for entry in items_in(object_in(item, "metadata"), "managedFields"):
-        applied = (entry.get("manager"), entry.get("operation"), entry.get("subresource"))
-        if applied == (FIELD_MANAGER, "Apply", "status"):
-            status = object_in(object_in(entry, "fieldsV1"), "f:status")
-            for part in ("f:allocatable", "f:capacity"):
-                owned |= {field.removeprefix("f:") for field in object_in(status, part)}
-    return LENT_NAMES & owned
+        manager, operation = str(entry.get("manager") or ""), entry.get("operation")
+        is_own = (manager, operation, entry.get("subresource")) == (FIELD_MANAGER, "Apply", "status")
+        is_kubelet = manager in KUBELETS and operation == "Update"
+        status = object_in(object_in(entry, "fieldsV1"), "f:status")
+        for part in ("f:allocatable", "f:capacity"):
+            for name in LENT_NAMES & {field.removeprefix("f:") for field in object_in(status, part)}:
+                writers.setdefault(name, set()).add((manager, is_own or (is_kubelet and name in OWN_NAMES)))
+    status = object_in(item, "status")
+    owned, foreign = set[str](), list[tuple[str, str]]()
+    for name in sorted(LENT_NAMES & {*object_in(status, "allocatable"), *object_in(status, "capacity")}):
+        noted = writers.get(name, set())
+        is_own = any(is_own for _, is_own in noted)
+        ignored = {*KUBELETS, FIELD_MANAGER, *((BEFORE_FIRST_APPLY,) if is_own else ())}
+        others = {manager for manager, _ in noted} - ignored
+        if is_own and not others:
+            owned.add(name)
+        elif others or all(manager == FIELD_MANAGER for manager, _ in noted):
+            foreign.append((name, ", ".join(sorted(others))))
+    return frozenset(owned), tuple(foreign)
 
 
 def _requests(spec: Json) -> tuple[Resources, tuple[tuple[str, int], ...]]:

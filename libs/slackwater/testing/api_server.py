@@ -28,6 +28,7 @@ from slackwater.apiserver.port import (
 )
 from slackwater.apiserver.records import (
     FIELD_MANAGER,
+    NODES,
     PODS,
     ApiRecord,
     ClusterNode,
@@ -38,13 +39,12 @@ from slackwater.apiserver.records import (
 )
 from slackwater.apiserver.resource_names import quantities
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, Unavailable
+from slackwater.testing import node_fields
 
 T = TypeVar("T", bound=ApiRecord)
 Document = dict[str, Any]
-BEFORE_FIRST_APPLY = "before-first-apply"
 RETRY_SECONDS = 10.0
 """What a refusal by a budget proposes, as the real server does."""
-_PARTS = ("allocatable", "capacity")
 _WITHOUT_BUDGET = ("Pending", "Succeeded", "Failed")
 
 
@@ -132,39 +132,41 @@ class MemoryApiServer:
                 changed = self._changed
                 await changed.wait()
 
-    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
-        self._refuse_if_down()
-        document = self._objects.get("nodes", {}).get(node)
-        if document is None:
-            raise NotFound(f"node {node} does not exist")
-        if document["metadata"]["uid"] != uid:
-            raise Conflict(f"node {node} has another uid")
+    async def apply_lent(self, node: ClusterNode, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
+        withdrawn = node.owned - amounts.keys()
+        if withdrawn:
+            changed = self._node_to_write(node)
+            if changed["metadata"]["resourceVersion"] != node.version:
+                raise Conflict(f"node {node.key} has been modified")
+            for part in node_fields.PARTS:
+                node_fields.update(changed, FIELD_MANAGER, part, dict.fromkeys(withdrawn))
+            self._write_node(changed)
         wanted = quantities(amounts)
-        changed = copy.deepcopy(document)
-        owners = _owners(changed) or _untracked(changed)
-        current = changed["status"].get("allocatable", {})
-        rivals = {
-            manager
-            for manager, names in owners.items()
-            if manager != FIELD_MANAGER and any(name in names and current.get(name) != wanted[name] for name in wanted)
-        }
-        if rivals and not force:
-            raise FieldsOwned(f"fields of node {node} belong to {', '.join(sorted(rivals))}", frozenset(rivals))
-        dropped = owners.get(FIELD_MANAGER, set()) - wanted.keys()
-        others = {name for manager, names in owners.items() if manager != FIELD_MANAGER for name in names}
-        for manager in rivals:
-            owners[manager] -= {name for name in wanted if current.get(name) != wanted[name]}
-        owners[FIELD_MANAGER] = set(wanted)
-        for part in _PARTS:
-            status = changed["status"].setdefault(part, {})
-            for name in dropped - others:
-                status.pop(name, None)
-            status.update(wanted)
-        _set_owners(changed, owners)
-        self.patches.append((node, wanted))
-        if changed != document:
-            self._write("nodes", node, changed)
-        return parse_node(self._objects["nodes"][node])
+        if wanted:
+            changed = self._node_to_write(node)
+            rivals = node_fields.rivals(changed, FIELD_MANAGER, wanted)
+            if rivals and not force:
+                raise FieldsOwned(f"fields of node {node.key} belong to {', '.join(sorted(rivals))}", frozenset(rivals))
+            node_fields.apply(changed, FIELD_MANAGER, wanted)
+            self._write_node(changed)
+        if wanted or withdrawn:
+            self.patches.append((node.key, wanted))
+        return parse_node(self._objects["nodes"][node.key])
+
+    def _node_to_write(self, node: ClusterNode) -> Document:
+        """A copy of the document. Raises NotFound, and Conflict for another uid."""
+        self._refuse_if_down()
+        document = self._objects.get("nodes", {}).get(node.key)
+        if document is None:
+            raise NotFound(f"node {node.key} does not exist")
+        if document["metadata"]["uid"] != node.uid:
+            raise Conflict(f"node {node.key} has another uid")
+        return copy.deepcopy(document)
+
+    def _write_node(self, changed: Document) -> None:
+        """Only what differs makes a version."""
+        if changed != self._objects["nodes"][changed["metadata"]["name"]]:
+            self._write("nodes", changed["metadata"]["name"], changed)
 
     async def set_cordon(self, node: ClusterNode, cordon: Taint | None) -> ClusterNode:
         self._refuse_if_down()
@@ -286,6 +288,8 @@ class MemoryApiServer:
         if known and "managedFields" in known["metadata"]:
             metadata.setdefault("managedFields", known["metadata"]["managedFields"])
         document.setdefault("status", copy.deepcopy(known["status"]) if known else {})
+        if kind.plural == NODES.plural and known is None:
+            node_fields.note_creation(document, "kubelet")
         is_same = known is not None and known.get("spec") == document.get("spec")
         metadata["generation"] = (known["metadata"]["generation"] if known else 0) + (not is_same)
         self._write(kind.plural, key, document)
@@ -301,16 +305,30 @@ class MemoryApiServer:
         """A copy of an object as stored."""
         return copy.deepcopy(self._objects[kind.plural][key])
 
-    def write_lent(self, node: str, manager: str, amounts: Mapping[str, int]) -> None:
-        """Write amounts to a node's status as another field manager does by an update."""
+    def register(self, node: str) -> None:
+        """Create a node as a kubelet does: with labels, and with its status in the same request."""
+        amounts = {"cpu": "8", "memory": "16Gi", "pods": "110", "example.com/gpu": "2", "ephemeral-storage": "9Gi"}
+        metadata = {"name": node, "labels": {"kubernetes.io/hostname": node}}
+        if node in self._objects.get("nodes", {}):
+            self.delete(NODES, node)
+        self.put(NODES, {"metadata": metadata, "status": {"capacity": amounts, "allocatable": amounts}})
+
+    def write_lent(self, node: str, manager: str, amounts: Mapping[str, int | None]) -> None:
+        """Write amounts to a node's status as another field manager does by an update, or remove them (None)."""
+        written = optional_quantities(amounts)
+        self.write_status(node, manager, dict.fromkeys(node_fields.PARTS, written))
+
+    def write_status(self, node: str, manager: str, parts: Mapping[str, Mapping[str, str | None]]) -> None:
+        """Write amounts to parts of a node's status by an update."""
         document = self.document_of_node(node)
-        for part in _PARTS:
-            document["status"].setdefault(part, {}).update(quantities(amounts))
-        tracked = _owners(document)
-        owners = {other: names - amounts.keys() for other, names in tracked.items()}
-        if tracked:
-            owners.setdefault(manager, set()).update(amounts)
-            _set_owners(document, owners)
+        for part, amounts in parts.items():
+            node_fields.update(document, manager, part, amounts)
+        self._write("nodes", node, document)
+
+    def remove_managers(self, node: str) -> None:
+        """Remove the notes on the managers of fields, as an administrator may."""
+        document = self.document_of_node(node)
+        document["metadata"].pop("managedFields", None)
         self._write("nodes", node, document)
 
     def document_of_node(self, node: str) -> Document:
@@ -399,31 +417,7 @@ def _merged(present: Any, wanted: Any) -> Any:
     return {**present, **{name: _merged(present.get(name), value) for name, value in wanted.items()}}
 
 
-def _owners(document: Document) -> dict[str, set[str]]:
-    """Names of lent resources by field manager."""
-    return {
-        entry["manager"]: {name.removeprefix("f:") for name in entry["fieldsV1"]["f:status"]["f:allocatable"]}
-        for entry in document["metadata"].get("managedFields", [])
-    }
-
-
-def _untracked(document: Document) -> dict[str, set[str]]:
-    """As the real server: fields of nodes are tracked from the first apply on, with one manager for what was there."""
-    names = {name for name, _ in parse_node(document).lent}
-    return {BEFORE_FIRST_APPLY: names}
-
-
-def _set_owners(document: Document, owners: Mapping[str, set[str]]) -> None:
-    document["metadata"]["managedFields"] = [
-        {
-            "manager": manager,
-            "operation": "Apply" if manager == FIELD_MANAGER else "Update",
-            "subresource": "status",
-            "fieldsV1": {"f:status": {part: {f"f:{name}": {} for name in sorted(names)} for part in _FIELDS}},
-        }
-        for manager, names in sorted(owners.items())
-        if names or manager == BEFORE_FIRST_APPLY
-    ]
-
-
-_FIELDS = tuple(f"f:{part}" for part in _PARTS)
+def optional_quantities(amounts: Mapping[str, int | None]) -> dict[str, str | None]:
+    """Amounts as text; None stays."""
+    present = quantities({name: amount for name, amount in amounts.items() if amount is not None})
+    return {name: present.get(name) for name in amounts}

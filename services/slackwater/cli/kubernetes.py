@@ -43,13 +43,13 @@ def command(
     withdraw_all = load("slackwater.kubernetes.usecases.uninstall:withdraw_all")
     open_server = load("slackwater.kubernetes.adapters.http_api_server:open_api_server")
 
-    async def withdraw() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    async def withdraw() -> tuple[tuple[str, ...], ...]:
         async with open_server(str(kubeconfig or ""), context) as server:
             done = await withdraw_all(server, dry_run=dry_run, wait_seconds=wait_seconds)
-            return done.nodes, done.policies, done.written_again
+            return done.nodes, done.policies, done.written_again, done.left
 
     with errors_to_stderr():
-        nodes, policies, written_again = asyncio.run(withdraw())
+        nodes, policies, written_again, left = asyncio.run(withdraw())
         for name in (*nodes, *policies) if dry_run else ():
             typer.echo(name)
         if not nodes and not policies:
@@ -58,6 +58,8 @@ def command(
             message(f"{'would be ' if dry_run else ''}withdrawn from {counted(len(nodes), 'node')}")
         for name in policies if not dry_run else ():
             message(f"deleted {name}")
+        for name in left:
+            message(f"left: {name}, which Slackwater has not written")
         if written_again:
             message(f"written again: {', '.join(written_again[:5])}; stop the service kubernetes, then repeat this")
             raise typer.Exit(ERROR)

@@ -39,6 +39,10 @@ class StatusMeter(Protocol):
         """How many nodes wait, because the rate of writes is bounded."""
         ...
 
+    def foreign(self, amounts: int) -> None:
+        """How many amounts of offers are left to other managers, which own them."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StoredEvictions:

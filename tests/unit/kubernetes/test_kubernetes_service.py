@@ -116,8 +116,8 @@ async def test_a_restart_reads_offers_again_and_writes_nothing() -> None:
 
 async def test_what_is_there_without_any_offer_is_withdrawn_after_a_while() -> None:
     cluster = Cluster()
-    uid = cluster.server.document(NODES, "n0")["metadata"]["uid"]
-    await cluster.server.apply_lent("n0", uid, {CPU: 4_000}, force=False)
+    node = parse_node(cluster.server.document(NODES, "n0"))
+    await cluster.server.apply_lent(node, {CPU: 4_000}, force=False)
     async with cluster.running():
         await cluster.scene.advance(15)
         assert cluster.lent("n0") == {CPU: 4_000}
@@ -145,21 +145,31 @@ async def test_amounts_that_the_kubelet_sets_to_zero_come_back() -> None:
         assert cluster.lent("n0") == {CPU: 5_000, MEMORY: GIB}
 
 
-async def test_another_controller_is_reported_and_not_fought() -> None:
-    cluster = Cluster(refused_seconds=30.0)
+async def test_what_another_controller_owns_is_named_and_the_others_are_written() -> None:
+    cluster = Cluster()
     cluster.server.write_lent("n0", "koord-manager", {CPU: 1_000})
+    cluster.server.register("n1")
+    cluster.server.write_lent("n1", "koord-manager", {CPU: 1_000})
     async with cluster.running() as service:
-        await cluster.offer("n0", 5_000, GIB)
-        await cluster.scene.advance(10)
-        assert cluster.lent("n0")[CPU] == 1_000
+        for memory in (158 * GIB, 58 * GIB):
+            for node in ("n0", "n1"):
+                await cluster.offer(node, 5_000, memory)
+                assert cluster.lent(node) == {CPU: 1_000, MEMORY: memory}, "what falls lands"
         checks = {check.name: check for check in await service.checks()}
-        assert (
-            "refused for 1 node: n0: fields of node n0 belong to before-first-apply"
-            in checks["kubernetes-status"].detail
+        assert checks["kubernetes-status"].detail == (
+            f"refused for 2 nodes: n0: {CPU} belongs to before-first-apply and is left;"
+            f" n1: {CPU} belongs to koord-manager and is left"
         )
-        assert len(cluster.records()) == 4, "after 0, 1, 3 and 7 s"
+        left = next(entry for entry in cluster.records()[-1].inputs if entry.name == f"left {CPU}")
+        assert (left.value, cluster.records()[-1].node) == ("koord-manager", "n1")
         await cluster.scene.advance(60)
-        assert len(cluster.records()) == 7, "after 15, 30 and 60 s"
+        assert len(cluster.records()) == 4, "one for each change"
+        for node in ("n0", "n1"):
+            await cluster.offer(node, 0, 0, degraded="usage is 900 s old")
+            assert cluster.lent(node) == {CPU: 1_000}
+    done = await withdraw_all(cluster.server, wait_seconds=0)
+    assert done.left == (f"{CPU} of node n0 (before-first-apply)", f"{CPU} of node n1 (koord-manager)")
+    assert done.nodes == ()
 
 
 async def test_a_server_that_was_away_gets_the_newest_offer_only() -> None:

@@ -128,13 +128,25 @@ class HttpApiServer:
                     if line:
                         yield read_event(kind, line)
 
-    async def apply_lent(self, node: str, uid: str, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
+    async def apply_lent(self, node: ClusterNode, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
+        """Never by applying less: where no manager owns what a kubelet registered its node with, the server removes the
+        whole map with the last field that is no longer applied (decision 0160)."""
+        path, after = f"api/v1/nodes/{node.key}/status", node
+        if withdrawn := dict.fromkeys(sorted(node.owned - amounts.keys())):
+            status = {"capacity": withdrawn, "allocatable": withdrawn}
+            removal = {"metadata": {"resourceVersion": node.version}, "status": status}
+            after = parse_node(await self._request("PATCH", path, {"fieldManager": FIELD_MANAGER}, removal, MERGE))
+        if not amounts:
+            return after
         written = quantities(amounts)
-        body: dict[str, object] = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "uid": uid}}
-        if written:  # an empty status would leave an entry of this manager in the node
-            body["status"] = {"capacity": written, "allocatable": written}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": node.key, "uid": node.uid},
+            "status": {"capacity": written, "allocatable": written},
+        }
         query = {"fieldManager": FIELD_MANAGER, "force": str(force).lower()}
-        return parse_node(await self._request("PATCH", f"api/v1/nodes/{node}/status", query, body))
+        return parse_node(await self._request("PATCH", path, query, body))
 
     async def set_cordon(self, node: ClusterNode, cordon: Taint | None) -> ClusterNode:
         body = {"metadata": {"resourceVersion": node.version}, "spec": {"taints": taints_json(node, cordon)}}

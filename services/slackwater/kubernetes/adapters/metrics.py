@@ -39,12 +39,17 @@ class KubernetesMetrics:
             "slackwater_kubernetes_status_refusals_total",
             "Writes to the status of nodes that failed, by the error's code.",
             ["reason"],
-            look="fields_owned: another controller writes these resources.",
+            look="conflict: another wrote the node at the same time, which heals; misconfigured: a right is missing.",
         )
         self._waiting = meters.gauge(
             "slackwater_kubernetes_status_waiting_nodes",
             "Nodes whose write waits, because their rate is bounded.",
             look="Above 0 for minutes: raise SLACKWATER_KUBERNETES_WRITES_PER_SECOND.",
+        )
+        self._foreign = meters.gauge(
+            "slackwater_kubernetes_foreign_amounts",
+            "Lent amounts that another field manager owns: they are left, the others of the node are written.",
+            look="Above 0: /readyz names nodes, amounts and manager; two controllers lend the same nodes.",
         )
         self._delay = meters.histogram(
             "slackwater_kubernetes_status_delay_seconds",
@@ -94,6 +99,9 @@ class KubernetesMetrics:
 
     def refused(self, reason: str) -> None:
         self._refusals.labels(reason).inc()
+
+    def foreign(self, amounts: int) -> None:
+        self._foreign.set(amounts)
 
     def waiting(self, nodes: int) -> None:
         self._waiting.set(nodes)

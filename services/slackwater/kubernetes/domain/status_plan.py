@@ -1,6 +1,7 @@
 """Plans writes to the status of nodes: which differ from their offer, in which order, and how many now. Pure.
 
-    wanted   what the offer lends, per resource name; nothing while the offer is degraded to nothing, disabled or gone
+    wanted   what the offer lends, per resource name; nothing while the offer is degraded to nothing, disabled or gone.
+             A name that another manager owns is left to it, and the others are written
     differs  an amount in the status is another one, or the names that Slackwater has applied are not those wanted
 
 Amounts that fall go before those that rise, and among each the node with the least headroom first: there the scheduler
@@ -9,11 +10,12 @@ would bind pods for which nothing is left. A token bucket bounds the writes; wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Final
 
-from slackwater.apiserver.resource_names import ALIAS_DOMAIN, OWN_DOMAIN
+from slackwater.apiserver.resource_names import ALIAS_DOMAIN, OWN_DOMAIN, OWN_NAMES
 from slackwater.decisions.reasons import Reason
 from slackwater.model.bounds import Count, Items, Moment, Name
 from slackwater.model.records import record
@@ -44,8 +46,9 @@ class LentOffer:
 @record(frozen=True, slots=True)
 class NodeStatusFacts:
     """A node of the cluster. `in_status` are the amounts in its status by resource name, `owned` the names that
-    Slackwater has applied, `borrowed` the requests of its pods. `waits_until`: after a refusal no write before.
-    `is_settling`: a write was made that the watch has not shown yet."""
+    Slackwater has applied, `foreign` those of other managers with the managers' names, `borrowed` the requests of its
+    pods. `waits_until`: after a refusal no write before. `is_settling`: a write was made that the watch has not shown
+    yet."""
 
     node: Name
     uid: Name
@@ -55,6 +58,7 @@ class NodeStatusFacts:
     offer: LentOffer | None
     waits_until: Moment | None = None
     is_settling: bool = False
+    foreign: Mapping[Name, Name] = field(default_factory=dict)
 
 
 @record(frozen=True, slots=True)
@@ -97,6 +101,16 @@ class AmountChange:
 
 
 @record(frozen=True, slots=True)
+class ForeignAmount:
+    """A name that Slackwater would write, and leaves to the manager that owns it. `manager` is empty where the API
+    server has noted none."""
+
+    node: Name
+    name: Name
+    manager: Name
+
+
+@record(frozen=True, slots=True)
 class StatusPatch:
     """One write: `amounts` are all that the node's status shall have of Slackwater. `headroom` is the smallest part of
     them that no pod has requested."""
@@ -112,12 +126,14 @@ class StatusPatch:
 
 @record(frozen=True, slots=True)
 class StatusPlan:
-    """The writes to make now, in order; how many nodes wait for tokens; when to plan again without news."""
+    """The writes to make now, in order; how many nodes wait for tokens; when to plan again without news; and what is
+    left to other managers."""
 
     patches: tuple[StatusPatch, ...]
     deferred: int
     bucket: TokenBucket
     again_at: datetime | None
+    foreign: tuple[ForeignAmount, ...] = ()
 
 
 def plan_status_patches(snapshot: StatusSnapshot, now: datetime) -> StatusPlan:
@@ -143,13 +159,14 @@ def plan_status_patches(snapshot: StatusSnapshot, now: datetime) -> StatusPlan:
     if deferred:
         missing = 1 - (left - len(made))
         waits.append(now + timedelta(seconds=missing / policy.writes_per_second))
-    return StatusPlan(tuple(made), deferred, TokenBucket(left - len(made), now), min(waits, default=None))
+    foreign = tuple(amount for facts in snapshot.nodes for amount in foreign_amounts(facts, policy))
+    return StatusPlan(tuple(made), deferred, TokenBucket(left - len(made), now), min(waits, default=None), foreign)
 
 
 def patch_of(facts: NodeStatusFacts, policy: StatusPolicy) -> StatusPatch | None:
     """The write that a node needs; None if its status is as wanted. Quantities are compared as numbers, so that a
     write without effect is never made."""
-    wanted = wanted_amounts(facts.offer, policy)
+    wanted = {name: amount for name, amount in wanted_amounts(facts.offer, policy).items() if name not in facts.foreign}
     changes = tuple(
         AmountChange(name, facts.in_status.get(name), wanted.get(name))
         for name in sorted({*wanted, *facts.owned})
@@ -159,6 +176,12 @@ def patch_of(facts: NodeStatusFacts, policy: StatusPolicy) -> StatusPatch | None
         return None
     headroom = _headroom(facts, wanted)
     return StatusPatch(facts.node, facts.uid, wanted, changes, _reason(facts, policy), headroom, facts.offer)
+
+
+def foreign_amounts(facts: NodeStatusFacts, policy: StatusPolicy) -> Sequence[ForeignAmount]:
+    """What is left to other managers: names that the offer has, and Slackwater's own names in any case."""
+    names = {*wanted_amounts(facts.offer, policy), *OWN_NAMES}
+    return [ForeignAmount(facts.node, name, facts.foreign[name]) for name in sorted(names & facts.foreign.keys())]
 
 
 def wanted_amounts(offer: LentOffer | None, policy: StatusPolicy) -> Amounts:

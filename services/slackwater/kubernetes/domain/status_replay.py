@@ -30,6 +30,7 @@ def _facts_json(facts: NodeStatusFacts) -> dict[str, Any]:
         "uid": facts.uid,
         "in_status": dict(facts.in_status),
         "owned": sorted(facts.owned),
+        "foreign": dict(facts.foreign),
         "borrowed": dict(facts.borrowed),
         "lent": None if offer is None else {lent.subject: lent.amount for lent in offer.lent},
     }
@@ -45,4 +46,5 @@ def _facts_of(document: Mapping[str, Any]) -> NodeStatusFacts:
         frozenset(document["owned"]),
         document["borrowed"],
         None if lent is None else LentOffer("", EARLIEST, amounts),
+        foreign=document["foreign"],
     )

@@ -16,6 +16,7 @@ from slackwater.kubernetes.domain.status_plan import (
     NodeStatusFacts,
     StatusPatch,
     StatusPolicy,
+    foreign_amounts,
 )
 from slackwater.kubernetes.domain.status_replay import FUNCTION, replay_arguments
 from slackwater.model.bounds import EARLIEST
@@ -23,6 +24,8 @@ from slackwater.model.bounds import EARLIEST
 SERVICE: Final = "kubernetes"
 SUBJECT: Final = "node-status"
 UNIT: Final = "amounts"
+UNKNOWN_MANAGER: Final = "an unknown manager"
+"""Of what a node was registered with, and of a node whose fields the API server does not track."""
 RULE: Final = "server-side-apply"
 _IDS: Final = uuid.UUID("0b0e5a6e-5f0b-5c39-8a8e-2f6f1d5d7c52")
 
@@ -42,7 +45,7 @@ def status_record(patch: StatusPatch, facts: NodeStatusFacts, policy: StatusPoli
         reason=patch.reason,
         decided_at=now,
         trigger_event_id=cause,
-        inputs=tuple(_inputs(patch, facts)),
+        inputs=(*_inputs(patch, facts), *_left(facts, policy)),
         terms=terms,
         result=len(terms),
         unit=UNIT,
@@ -74,6 +77,13 @@ def _inputs(patch: StatusPatch, facts: NodeStatusFacts) -> Iterable[Input]:
         yield Input(name=f"requested {name}", value=amount, unit=_unit(subject_in(name)), source="pods of the node")
     if offer.degraded:
         yield Input(name="degraded", value=offer.degraded, unit="", source=offer.event, observed_at=offer.offered_at)
+
+
+def _left(facts: NodeStatusFacts, policy: StatusPolicy) -> Iterable[Input]:
+    """What other managers own: it stays as it is."""
+    for amount in foreign_amounts(facts, policy):
+        value = amount.manager or UNKNOWN_MANAGER
+        yield Input(name=f"left {amount.name}", value=value, unit="", source="managed fields of the node")
 
 
 def _unit(subject: str) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.port import ApiServer, FieldsOwned
-from slackwater.apiserver.records import ClusterNode, is_newer
+from slackwater.apiserver.records import BEFORE_FIRST_APPLY, KUBELETS, ClusterNode, is_newer
 from slackwater.kubernetes.domain.status_plan import (
+    ForeignAmount,
     NodeStatusFacts,
     StatusPatch,
     StatusPolicy,
@@ -20,8 +22,8 @@ from slackwater.kubernetes.domain.status_plan import (
 )
 from slackwater.kubernetes.ports import DecisionStore, StatusMeter
 from slackwater.kubernetes.usecases.offers_read import OffersRead
-from slackwater.kubernetes.usecases.status_record import status_record
-from slackwater.model.errors import SlackwaterError, Unavailable
+from slackwater.kubernetes.usecases.status_record import UNKNOWN_MANAGER, status_record
+from slackwater.model.errors import Conflict, SlackwaterError, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
 from slackwater.runtime.loops import until_due
@@ -33,9 +35,10 @@ AT_ONCE: Final = 8
 """Writes in flight: a server on two cores takes 260 per second."""
 SETTLE_SECONDS: Final = 10.0
 """After this long without the watch showing a write, the node is decided about anyway."""
-KUBELET: Final = frozenset({"kubelet", "kwok"})
-"""Field managers of kubelets, simulated ones too. They set extended resources to 0, or to what they have read, when
-they register their node again. Their amounts are taken over, others' are not."""
+CONFLICT_SECONDS: Final = 0.2
+"""The node was written by another meanwhile; the watch shows it within milliseconds."""
+CONFLICTS_IN_A_ROW: Final = 4
+"""So many are no refusal."""
 RETRY_SECONDS: Final = 1.0
 GATHER_SECONDS: Final = 0.05
 """What changes within this time is planned together: a plan looks at all nodes of the replica."""
@@ -71,8 +74,21 @@ class WriteStatus:
         self._waits: dict[str, datetime] = {}
         self._failures: dict[str, int] = {}
         self._settling: dict[str, tuple[str, str, datetime]] = {}
-        self.refusals: dict[str, str] = {}
-        """Why the last write to a node was refused, by node."""
+        self._written: dict[str, tuple[str, Mapping[str, int]]] = {}
+        """By node: the uid and the amounts of the last write."""
+        self._refusals: dict[str, str] = {}
+        self._foreign: tuple[ForeignAmount, ...] = ()
+
+    @property
+    def refusals(self) -> Mapping[str, str]:
+        """By node: what is left to other managers, and why the last write was refused."""
+        said: dict[str, list[str]] = {}
+        for amount in self._foreign:
+            whose = amount.manager or UNKNOWN_MANAGER
+            said.setdefault(amount.node, []).append(f"{amount.name} belongs to {whose} and is left")
+        for node, why in self._refusals.items():
+            said.setdefault(node, []).append(why)
+        return {node: "; ".join(parts) for node, parts in said.items()}
 
     async def __call__(self) -> None:
         """Work until cancelled."""
@@ -93,6 +109,8 @@ class WriteStatus:
         snapshot = self.snapshot(now)
         plan = plan_status_patches(snapshot, now)
         self._meter.waiting(plan.deferred)
+        self._meter.foreign(len(plan.foreign))
+        self._foreign = plan.foreign
         if not plan.patches:
             return plan.again_at
         facts = {entry.node: entry for entry in snapshot.nodes}
@@ -119,17 +137,32 @@ class WriteStatus:
         return StatusSnapshot(tuple(self._facts(mine, now)), self._policy, self._bucket, self._offers.since)
 
     def _facts(self, nodes: Iterable[ClusterNode], now: datetime) -> Iterable[NodeStatusFacts]:
-        for node in nodes:
+        for node in map(self._recognized, nodes):
             yield NodeStatusFacts(
                 node=node.key,
                 uid=node.uid,
                 in_status=dict(node.lent),
                 owned=node.owned,
+                foreign=dict(node.foreign),
                 borrowed=dict(self._inventory.borrowed(node.key)),
                 offer=self._offers.by_node.get(node.key),
                 waits_until=self._waits.get(node.key),
                 is_settling=self._is_settling(node, now),
             )
+
+    def _recognized(self, node: ClusterNode) -> ClusterNode:
+        """The node with what this process has written as owned, also where its managed fields were removed."""
+        uid, amounts = self._written.get(node.key, ("", {}))
+        if uid != node.uid or not node.foreign:
+            return node
+        lent = dict(node.lent)
+        own = {
+            name
+            for name, manager in node.foreign
+            if manager in ("", BEFORE_FIRST_APPLY) and lent.get(name, -1) == amounts.get(name)
+        }
+        foreign = tuple((name, manager) for name, manager in node.foreign if name not in own)
+        return replace(node, owned=node.owned | own, foreign=foreign)
 
     def _is_settling(self, node: ClusterNode, now: datetime) -> bool:
         written = self._settling.get(node.key)
@@ -152,25 +185,36 @@ class WriteStatus:
             self._inventory.note_written(node)
             self._waits.pop(node.key, None)
             self._failures.pop(node.key, None)
-            self.refusals.pop(node.key, None)
+            self._refusals.pop(node.key, None)
+            self._written[node.key] = node.uid, patch.amounts
             delay = None if patch.offer is None else (now - patch.offer.offered_at).total_seconds()
             self._meter.written(patch.reason.value, delay)
 
     async def _applied(self, patch: StatusPatch) -> ClusterNode:
+        known = self._inventory.nodes.get(patch.node)
+        if known is None or known.uid != patch.uid:
+            raise Conflict(f"node {patch.node} was deleted or created anew")
+        node = self._recognized(known)
         try:
-            return await self._server.apply_lent(patch.node, patch.uid, patch.amounts, force=False)
+            return await self._server.apply_lent(node, patch.amounts, force=False)
         except FieldsOwned as error:
-            if not error.managers <= KUBELET:
+            removed_notes = {BEFORE_FIRST_APPLY} if node != known else set()
+            if not error.managers <= KUBELETS | removed_notes:
                 raise
-            return await self._server.apply_lent(patch.node, patch.uid, patch.amounts, force=True)
+            return await self._server.apply_lent(node, patch.amounts, force=True)
 
     def _note_refusal(self, patch: StatusPatch, error: SlackwaterError) -> None:
         """The pause doubles up to the longest one, except while the server is away. A server that has just started
-        refuses rights that it has not read yet, so the first pause is short."""
+        refuses rights that it has not read yet, so the first pause is short. A conflict is planned anew as soon as the
+        watch has shown what the other wrote, and is a refusal when it does not end."""
         failures = self._failures.get(patch.node, 0)
-        pause = min(self._refused, timedelta(seconds=RETRY_SECONDS * float(1 << min(failures, 20))))
+        is_conflict = isinstance(error, Conflict)
+        first = CONFLICT_SECONDS if is_conflict else RETRY_SECONDS
+        pause = min(self._refused, timedelta(seconds=first * float(1 << min(failures, 20))))
         self._failures[patch.node] = 0 if isinstance(error, Unavailable) else failures + 1
         self._waits[patch.node] = self._clock.now() + pause
-        self.refusals[patch.node] = error.message
         self._meter.refused(error.code)
+        if is_conflict and failures < CONFLICTS_IN_A_ROW:
+            return
+        self._refusals[patch.node] = error.message
         log.warning("write to node status refused", node=patch.node, reason=error.message)
