@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tests.kubernetes.drivers import ClusterDriver, MemoryDriver
 
-from slackwater.apiserver.port import BudgetRefused, FieldsOwned, VersionExpired, WatchChange, WatchEvent
+from slackwater.apiserver.objects import document_kind
+from slackwater.apiserver.port import BudgetRefused, FieldsOwned, KindNotServed, VersionExpired, WatchChange, WatchEvent
 from slackwater.apiserver.records import (
     BUDGETS,
     CORDON_TAINT,
@@ -26,6 +27,7 @@ from slackwater.apiserver.records import (
     parse_pod,
 )
 from slackwater.model.errors import Conflict, NotFound
+from slackwater.resources.kinds.autonomy import AUTONOMY
 
 CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
 ALIAS = "kubernetes.io/batch-cpu"
@@ -88,6 +90,18 @@ async def test_every_kind_can_be_listed_and_watched(cluster: ClusterDriver) -> N
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await anext(events)
+
+
+async def test_a_kind_that_is_not_served_is_named(cluster: ClusterDriver) -> None:
+    gone = replace(document_kind(AUTONOMY), version="v9")  # the rights are for all versions
+    if isinstance(cluster, MemoryDriver):
+        cluster.api.unserved.add(gone.plural)
+    with pytest.raises(KindNotServed, match="does not serve"):
+        await cluster.api.list_page(gone, 1)
+    async with aclosing(cluster.api.watch(gone, "1")) as events:  # type: ignore[type-var]
+        with pytest.raises(KindNotServed, match="does not serve"):
+            await anext(events)
+    assert not await cluster.api.serves(gone)
 
 
 async def test_a_watch_shows_every_change_in_order_and_resumes_after_any_of_them(cluster: ClusterDriver) -> None:

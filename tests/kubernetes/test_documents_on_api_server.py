@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from tests.kubernetes.definitions import PATHS, definition_of, document_of, in_force, path_of
 from tests.kubernetes.drivers import RealDriver
-from tests.kubernetes.rest import PATIENCE_SECONDS, TRIED, Rest
+from tests.kubernetes.rest import PATIENCE_SECONDS, TRIED, Rest, wait_until
 from tests.kubernetes.test_service_on_api_server import Site, withdraw
 
 from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
@@ -25,6 +25,7 @@ from slackwater.resources import catalog
 from slackwater.resources.kind import Kind
 from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE as PROFILE
+from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.runtime.http import build_app
 from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.settings import HttpSettings
@@ -82,6 +83,41 @@ class DocumentSite(Site):
     def stored(self, kind: Kind) -> Mapping[str, int]:
         rows = self.kinds[kind.plural].store.rows.values()
         return {row.name: row.generation for row in rows if row.document is not None}
+
+
+async def test_a_definition_that_is_deleted_ends_nothing_and_is_followed_again(real: RealDriver, rest: Rest) -> None:
+    site = DocumentSite(real, rest)
+    definition = definition_of(AUTONOMY)
+    path = f"{PATHS['CustomResourceDefinition']}/{definition['metadata']['name']}"
+    async with site.running() as service:
+        await site.apply(AUTONOMY, "gold", mode="evict", nodePool="gold")
+        await site.until_followed(AUTONOMY, "gold", "True", 1)
+        await asyncio.to_thread(rest.delete, path)
+
+        async def detail() -> str:
+            return next(check.detail for check in await service.checks() if check.name == "kubernetes-documents")
+
+        async def is_named() -> bool:
+            return "does not serve autonomies" in await detail()
+
+        await eventually(is_named)
+        await eventually(_async(lambda: not site.stored(AUTONOMY)))
+        await site.apply(PREDICT_POLICY, "gold", **PREDICT_POLICY.example)
+        await site.until_followed(PREDICT_POLICY, "gold", "True", 1)
+        await asyncio.to_thread(rest.ensure, PATHS["CustomResourceDefinition"], definition)
+        await asyncio.to_thread(
+            wait_until, lambda: rest.client.get(path_of(AUTONOMY)).status_code == 200, "autonomies are served"
+        )
+        await site.apply(AUTONOMY, "gold", mode="throttle", nodePool="gold")
+        await site.until_followed(AUTONOMY, "gold", "True", 1)
+
+        async def is_well() -> bool:
+            return not await detail()
+
+        await eventually(is_well)
+        await site.delete(AUTONOMY, "gold")
+        await site.delete(PREDICT_POLICY, "gold")
+        await eventually(_async(lambda: not site.stored(AUTONOMY)))
 
 
 async def eventually(reached: Callable[[], Any]) -> Any:

@@ -2,7 +2,8 @@
 
 list ──▶ watch from its version ──▶ every event and bookmark moves the version
           ▲     │ ended, cut, or the server was away: watch again from the last version, with backoff
-list ◀────┴─────┘ the version expired (410): list again; what was deleted meanwhile is the difference
+list ◀────┴─────┘ the version expired (410), or the kind was not served for a while: list again; what was deleted
+                  meanwhile is the difference
 
 After a failure the server may have an older state: etcd was restored from a backup. A watch from a version that the
 server has not reached yet is no error: it is silent until then. So the server's version is compared first with the
@@ -17,9 +18,9 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from slackwater.apiserver.port import ObjectReader, VersionExpired, WatchEvent
+from slackwater.apiserver.port import KindNotServed, ObjectReader, VersionExpired, WatchEvent
 from slackwater.apiserver.records import ApiRecord, WatchedKind, is_newer
-from slackwater.model.errors import Misconfigured, SlackwaterError, Unavailable
+from slackwater.model.errors import SlackwaterError
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
@@ -39,7 +40,8 @@ class FollowMeter(Protocol):
     """What operators watch of a follower."""
 
     def listed(self, kind: str, reason: str) -> None:
-        """A list was read: `first`, `expired`, or `restored` if the server's versions went back."""
+        """A list was read: `first`, `expired`, `restored` if the server's versions went back, or `served` if the kind
+        was not served for a while."""
         ...
 
     def interrupted(self, kind: str, reason: str) -> None:
@@ -127,8 +129,10 @@ class KindFollower(Generic[T]):
             except VersionExpired:
                 version, self._reason = None, "expired"
                 self._failures += 1
-            except (Unavailable, Misconfigured) as error:
+            except SlackwaterError as error:  # whatever it is: the kind may come back, and the others go on
                 self._compares = True
+                if isinstance(error, KindNotServed) and version is not None:
+                    version, self._reason = None, "served"
                 self._note_failure(error)
             await self._clock.sleep(self._pause_seconds())
 

@@ -108,7 +108,7 @@ class ObjectReader(Protocol):
         """First a bookmark of `version`: the server has answered. Then every change after it, in order. Ends when the
         server ends it, which it does every few minutes.
 
-        Raises VersionExpired, also in the middle."""
+        Raises VersionExpired, also in the middle, and KindNotServed."""
         ...
 
 

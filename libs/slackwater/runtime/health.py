@@ -1,5 +1,5 @@
-"""Health of one process: /livez (the event loop runs), /readyz (every check of every service),
-/version, /metrics.
+"""Health of one process: /livez (the event loop runs, and no service crashes for ever), /readyz (every
+check of every service), /version, /metrics.
 """
 
 from __future__ import annotations
@@ -22,21 +22,32 @@ CHECKS_SECONDS = 3.0
 """Timeout of all checks together; a readiness probe that hangs reports nothing."""
 
 
+_NOT_ALIVE: dict[int | str, dict[str, Any]] = {
+    503: {
+        "description": "What crashes for ever.",
+        "content": {"text/plain": {"schema": {"type": "string"}}},
+    }
+}
 _NOT_READY: dict[int | str, dict[str, Any]] = {
     503: {"description": "What is not ready, a line each.", "content": {"text/plain": {"schema": {"type": "string"}}}}
 }
 
 
-def health_router(checks: Callable[[], Awaitable[Sequence[Check]]]) -> Routes:
-    """Returns the health endpoints over `checks`, which is called for every /readyz."""
+def health_router(
+    checks: Callable[[], Awaitable[Sequence[Check]]], unrecoverable: Callable[[], Sequence[str]] = tuple
+) -> Routes:
+    """Returns the health endpoints over `checks`, which is called for every /readyz, and over what only a new process
+    can repair, which is asked for every /livez."""
     router = Routes(tags=["health"])
 
-    @router.get("/livez", role=OPEN, response_class=PlainTextResponse)
-    async def livez() -> str:
-        """The process answers. Never depends on PostgreSQL or NATS: restarting this process would
-        not bring them back.
+    @router.get("/livez", role=OPEN, response_class=PlainTextResponse, responses=_NOT_ALIVE)
+    async def livez() -> Response:
+        """The process answers, and none of its services crashes again after every restart. Never depends on
+        PostgreSQL or NATS: restarting this process would not bring them back.
         """
-        return "ok\n"
+        if crashing := unrecoverable():
+            return PlainTextResponse("".join(f"[-]{entry}\n" for entry in crashing), status_code=503)
+        return PlainTextResponse("ok\n")
 
     @router.get("/readyz", role=OPEN, response_class=PlainTextResponse, responses=_NOT_READY)
     async def readyz(

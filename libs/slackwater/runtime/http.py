@@ -47,7 +47,10 @@ CERTIFICATE_SECONDS = 10.0
 
 
 def build_app(
-    routers: Sequence[APIRouter], checks: Callable[[], Awaitable[Sequence[Check]]], settings: HttpSettings
+    routers: Sequence[APIRouter],
+    checks: Callable[[], Awaitable[Sequence[Check]]],
+    settings: HttpSettings,
+    unrecoverable: Callable[[], Sequence[str]] = tuple,
 ) -> FastAPI:
     """The ASGI application of a process. It loads nothing from outside, its API description included.
 
@@ -55,7 +58,7 @@ def build_app(
     """
     app = FastAPI(title="Slackwater", version=version(), openapi_url=None, docs_url=None, redoc_url=None)
     install_problem_handlers(app)
-    for router in (health_router(checks), description_router(app), problem_pages(), *routers):
+    for router in (health_router(checks, unrecoverable), description_router(app), problem_pages(), *routers):
         app.router.routes.extend(router.routes)  # include_router would build each a second time: 70 ms for the console
     app.add_exception_handler(BodyTooLarge, too_large)
     app.add_middleware(HeadMethod)

@@ -52,6 +52,8 @@ class RestartLimits:
     """
     final_stop_seconds: float = 8.0
     """Time after which remaining services are abandoned, beside what they need to drain."""
+    crashes_in_a_row: int = 8
+    """So many restarts did not help: a new process may. An unavailable dependency is no crash."""
 
 
 DEFAULT_LIMITS = RestartLimits()
@@ -66,6 +68,8 @@ class Supervised:
     restarts: int = 0
     last_error: str = ""
     pause_seconds: float = 0.0
+    crashes: int = 0
+    """Defects in a row, each soon after the restart."""
 
     @property
     def name(self) -> str:
@@ -125,6 +129,11 @@ class Supervisor:
                 checks.extend(await entry.service.checks())
         return checks
 
+    def unrecoverable(self) -> Sequence[str]:
+        """Returns what crashes again after every restart: `NAME: ERROR`. Then the process has to be replaced."""
+        limit = self._limits.crashes_in_a_row
+        return [f"{entry.name}: {entry.last_error}" for entry in self.supervised if entry.crashes >= limit]
+
     async def _until_ready(self, task: asyncio.Task[None], ready: asyncio.Event) -> None:
         waiting = asyncio.create_task(ready.wait())
         try:
@@ -141,7 +150,7 @@ class Supervisor:
 
         while True:
             entry.state = State.STARTING
-            begun = self._clock.monotonic()
+            begun, crashed = self._clock.monotonic(), False
             try:
                 await entry.service.run(on_started)
                 entry.last_error = "it ended without being cancelled"
@@ -152,9 +161,12 @@ class Supervisor:
             except Unavailable as error:  # a dependency is unavailable: no defect, and a stack trace adds nothing
                 entry.last_error = error.message
             except Exception as error:  # the single place where a crash becomes a counted restart
-                entry.last_error = f"{type(error).__name__}: {error}"
+                entry.last_error, crashed = f"{type(error).__name__}: {error}", True
                 log.exception("service failed", service=entry.name)
-            self._note_failure(entry, ran_seconds=self._clock.monotonic() - begun)
+            ran_seconds = self._clock.monotonic() - begun
+            forgets = ran_seconds > self._limits.forget_seconds
+            entry.crashes = (0 if forgets else entry.crashes) + 1 if crashed else 0
+            self._note_failure(entry, ran_seconds)
             await self._clock.sleep(entry.pause_seconds)
 
     def _note_failure(self, entry: Supervised, ran_seconds: float) -> None:

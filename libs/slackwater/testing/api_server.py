@@ -128,6 +128,8 @@ class MemoryApiServer:
                 yield WatchEvent(WatchChange.BOOKMARK, str(position), None)
             if cuts != self._cuts:
                 raise Unavailable("the watch was cut")
+            if kind.plural in self.unserved:
+                raise KindNotServed(f"the cluster does not serve {kind.plural}")
             if position >= self._version:  # a version that is not reached yet is waited for
                 changed = self._changed
                 await changed.wait()
@@ -294,12 +296,23 @@ class MemoryApiServer:
         metadata["generation"] = (known["metadata"]["generation"] if known else 0) + (not is_same)
         self._write(kind.plural, key, document)
 
+    def delete_definition(self, kind: WatchedKind[Any]) -> None:
+        """Delete all objects of a kind, then serve it no longer until it is removed from `unserved`."""
+        for key in list(self._objects.get(kind.plural, {})):
+            self.delete(kind, key)
+        self.unserved.add(kind.plural)
+        self._notify()
+
     def delete(self, kind: WatchedKind[Any], key: str) -> None:
         document = self._objects[kind.plural].pop(key)
         self._version += 1
         last = copy.deepcopy(document)
         last["metadata"]["resourceVersion"] = str(self._version)
         self._append(kind.plural, WatchChange.DELETED, last)
+
+    def has(self, kind: WatchedKind[Any], key: str) -> bool:
+        """Whether there is an object, whatever the server answers now."""
+        return key in self._objects.get(kind.plural, {})
 
     def document(self, kind: WatchedKind[Any], key: str) -> Document:
         """A copy of an object as stored."""

@@ -106,7 +106,7 @@ async def hosting(
     if health is not None:
         health.watch(supervisor.supervised)
     routers = [router for service in services for router in service.routers()]
-    front.app = build_app(routers, supervisor.checks, settings)
+    front.app = build_app(routers, supervisor.checks, settings, supervisor.unrecoverable)
     for service in services:
         note_build(service.name)
     async with _supervised(supervisor, steps):

@@ -268,6 +268,35 @@ async def test_documents_are_changed_in_the_cluster_alone_where_it_is_the_source
     assert cluster.stored("autonomies") == {"gold": ("evict", "kubernetes")}
 
 
+async def test_a_kind_whose_definition_is_deleted_is_named_and_followed_again_when_it_is_back(
+    cluster: DocumentCluster,
+) -> None:
+    async with cluster.running() as service:
+        await cluster.apply(AUTONOMIES, "gold", mode="evict", nodePool="gold")
+        await cluster.apply(PROFILES, "batch", selector={"matchLabels": {"app": "b"}}, labels={"a": "b"})
+        cluster.server.delete_definition(AUTONOMIES)
+        await cluster.seconds(20)
+        check = next(check for check in await service.checks() if check.name == "kubernetes-documents")
+        assert check.detail == "autonomies: the cluster does not serve autonomies"
+        assert cluster.stored("autonomies") == {}, "its resources were deleted with it"
+        await cluster.apply(PROFILES, "other", selector={"matchLabels": {"app": "c"}}, labels={"a": "b"})
+        assert cluster.condition(PROFILES, "other")["status"] == "True"
+        cluster.server.unserved.clear()
+        await cluster.apply(AUTONOMIES, "gold", mode="throttle", nodePool="gold")
+        await cluster.seconds(10)
+        assert cluster.stored("autonomies") == {"gold": ("throttle", "kubernetes")}
+        check = next(check for check in await service.checks() if check.name == "kubernetes-documents")
+        assert check.detail == ""
+
+
+async def test_a_service_that_runs_again_opens_its_client_anew(cluster: DocumentCluster) -> None:
+    documents = HttpDocuments("http://127.0.0.1", cluster.token, _Transport(cluster))
+    await cluster.kinds["autonomies"].open()
+    for _ in range(2):
+        assert await documents.read_all(AUTONOMY) == []
+        await documents.close()
+
+
 async def test_a_document_that_was_changed_another_way_becomes_the_clusters_again(cluster: DocumentCluster) -> None:
     async with cluster.running():
         await cluster.apply(AUTONOMIES, "gold", mode="evict", nodePool="gold")

@@ -110,6 +110,20 @@ async def test_readiness_lists_every_check_when_asked_and_the_failed_ones_always
     assert live.status_code == 200
 
 
+async def test_liveness_names_what_crashes_for_ever() -> None:
+    crashing: list[str] = []
+
+    async def no_checks() -> Sequence[Check]:
+        return ()
+
+    async with client_of(build_app([], no_checks, LOCAL, lambda: crashing)) as client:
+        before = await client.get("/livez")
+        crashing.append("kubernetes: RuntimeError: the client has been closed")
+        after = await client.get("/livez")
+    assert (before.status_code, before.text) == (200, "ok\n")
+    assert (after.status_code, after.text) == (503, "[-]kubernetes: RuntimeError: the client has been closed\n")
+
+
 async def test_a_warning_is_always_listed_and_fails_nothing() -> None:
     checks = [Check("nats", True), Check("stream-DECISIONS", True, "nearly full", warns=True)]
     async with client_of(app_of(checks=checks)) as client:

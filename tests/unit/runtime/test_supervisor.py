@@ -95,6 +95,21 @@ async def test_a_crashed_service_comes_back_after_a_growing_pause_and_the_others
     await cancel(task)
 
 
+@pytest.mark.parametrize(("failure", "unrecoverable"), [(OSError("disk"), True), (Unavailable("no database"), False)])
+async def test_what_crashes_after_every_restart_needs_another_process(failure: Exception, unrecoverable: bool) -> None:
+    clock = FakeClock()
+    limits = RestartLimits(crashes_in_a_row=3)
+    supervisor = Supervisor([Scripted("frail", [], [failure] * 3)], clock=clock, limits=limits)
+    task = asyncio.create_task(supervisor.run())
+    await settle()
+    entry, seen = supervisor.supervised[0], list[list[str]]()
+    while entry.state is State.PAUSING:
+        seen.append(list(supervisor.unrecoverable()))
+        await clock.advance(entry.pause_seconds)
+    assert seen == [[], [], ["frail: OSError: disk"] if unrecoverable else []]
+    await cancel(task)
+
+
 async def test_health_shows_a_restart_and_asks_only_services_that_run() -> None:
     clock = FakeClock()
     supervisor = Supervisor([Scripted("frail", [], [OSError("disk")])], clock=clock)

@@ -35,6 +35,13 @@ def test_a_server_that_is_away_fires_and_a_cut_watch_now_and_then_does_not(per_m
     assert bool(fired("SlackwaterKubernetesApiServerUnreachable", {series: counted(per_minute)}, START + 600)) is fires
 
 
+@pytest.mark.parametrize(("reason", "fires"), [("kind_not_served", True), ("unavailable", False)])
+def test_a_kind_that_is_not_served_fires_by_its_name(reason: str, fires: bool) -> None:
+    series = ("slackwater_kubernetes_interruptions_total", named(reason=reason, kind="autonomies"))
+    names = {named(kind="autonomies")} if fires else set()
+    assert set(fired("SlackwaterKubernetesKindMissing", {series: counted(12)}, START + 600)) == names
+
+
 @pytest.mark.parametrize("amounts", [0, 2])
 def test_another_writer_fires(amounts: int) -> None:
     series = ("slackwater_kubernetes_foreign_amounts", named())

@@ -89,9 +89,9 @@ class HttpApiServer:
         self._client()
 
     async def close(self) -> None:
-        if self._opened is not None:
-            await self._opened.aclose()
-            self._opened = None
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.aclose()
 
     @property
     def url(self) -> str:
@@ -111,7 +111,7 @@ class HttpApiServer:
         try:
             answer = await self._request("GET", kind.path, query)
         except NotFound as error:
-            raise KindNotServed(f"the cluster does not serve {kind.plural} of {kind.api_version}") from error
+            raise _not_served(kind) from error
         return read_page(kind, answer)
 
     async def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
@@ -121,7 +121,8 @@ class HttpApiServer:
                 "GET", kind.path, params=watch_query(version), timeout=timeout
             ) as response:
                 if response.status_code != httpx2.codes.OK:
-                    raise self._refused("WATCH", kind.path, response, await response.aread())
+                    refused = self._refused("WATCH", kind.path, response, await response.aread())
+                    raise _not_served(kind) if isinstance(refused, NotFound) else refused
                 self._missing.pop(("WATCH", *used_resource(kind.path)), None)
                 yield answered(version)
                 async for line in response.aiter_lines():
@@ -256,7 +257,7 @@ class HttpApiServer:
             self._skew = (then - middle).total_seconds() + 0.5
 
     def _client(self) -> httpx2.AsyncClient:
-        if self._opened is None:
+        if self._opened is None or self._opened.is_closed:
             self._opened = _open(self._kubeconfig, self._context)
         return self._opened
 
@@ -265,6 +266,10 @@ def used_resource(path: str) -> tuple[str, ...]:
     """Group, resource and subresource that a path uses, without names: `("apps", "deployments", "scale")`."""
     group, _, rest = parts_of(path)
     return group, *rest[:1], *rest[2:3]
+
+
+def _not_served(kind: WatchedKind[Any]) -> KindNotServed:
+    return KindNotServed(f"the cluster does not serve {kind.plural} of {kind.api_version}")
 
 
 def _path(kind: WatchedKind[Any], key: str) -> str:

@@ -34,10 +34,19 @@ class HttpDocuments:
     ) -> None:
         self._url = url
         self._token_file = token_file
-        self._client = httpx2.AsyncClient(timeout=REQUEST_SECONDS, transport=transport, trust_env=False)
+        self._transport = transport
+        self._opened: httpx2.AsyncClient | None = None
 
     async def close(self) -> None:
-        await self._client.aclose()
+        """The next request opens a client anew: a service that has failed is run again."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.aclose()
+
+    def _client(self) -> httpx2.AsyncClient:
+        if self._opened is None:
+            self._opened = httpx2.AsyncClient(timeout=REQUEST_SECONDS, transport=self._transport, trust_env=False)
+        return self._opened
 
     async def read_all(self, kind: Kind) -> Sequence[StoredDocument]:
         answer, _ = await self._request("GET", kind)
@@ -56,7 +65,7 @@ class HttpDocuments:
         url = self._url.format(service=kind.service).rstrip("/") + kind.path + (f"/{name}" if name else "")
         headers = {"Authorization": f"Bearer {self._token()}"} if self._token_file is not None else {}
         try:
-            response = await self._client.request(method, url, json=body, headers=headers)
+            response = await self._client().request(method, url, json=body, headers=headers)
         except (httpx2.HTTPError, OSError) as error:
             raise Unavailable(f"{kind.service} does not answer: {str(error) or type(error).__name__}") from error
         try:

@@ -19,15 +19,15 @@ class KubernetesMetrics:
         )
         self._lists = meters.counter(
             "slackwater_kubernetes_lists_total",
-            "Lists of a kind (first, expired, restored).",
+            "Lists of a kind (first, expired, restored, served).",
             ["kind", "reason"],
-            look="expired grows: watches are interrupted for minutes; restored: etcd came back older.",
+            look="expired grows: watches are cut for minutes; restored: etcd is older; served: a definition was gone.",
         )
         self._interruptions = meters.counter(
             "slackwater_kubernetes_interruptions_total",
             "Lists and watches that failed, by the error's code.",
             ["kind", "reason"],
-            look="misconfigured: a right is missing.",
+            look="misconfigured: a right is missing; kind_not_served: a definition was deleted.",
         )
         self._writes = meters.counter(
             "slackwater_kubernetes_status_writes_total",
