@@ -125,7 +125,7 @@ class DocumentApi(Protocol):
 
     async def delete(self, kind: Kind, name: str) -> None:
         """Delete a document. One that is always there becomes what the service's settings make. Raises NotFound,
-        InvalidInput if others could not be used without it, and Conflict from a service of an older version."""
+        InvalidInput if others could not be used without it, and Conflict while it is in use."""
         ...
 
 

@@ -32,6 +32,7 @@ from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.profiles.policy import NAME as POLICY
 from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE as PROFILE
+from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA
 from slackwater.runtime.http import build_app
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.resource_routes import resource_router
@@ -39,7 +40,7 @@ from slackwater.runtime.settings import HttpSettings
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.kinds import KindScene, no_checks
 
-AUTONOMIES, PROFILES = document_kind(AUTONOMY), document_kind(PROFILE)
+AUTONOMIES, PROFILES, QUOTAS = document_kind(AUTONOMY), document_kind(PROFILE), document_kind(ELASTIC_QUOTA)
 TRUE = FollowVerdict(FollowStatus.TRUE, "Followed", "")
 FALSE = FollowVerdict(FollowStatus.FALSE, "InvalidInput", "no")
 TOKEN = "a-token-that-is-long-enough"  # noqa: S105 - of this test
@@ -94,7 +95,7 @@ class DocumentCluster(Cluster):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(nodes=0)
-        self.kinds = {kind.plural: KindScene(kind) for kind in (AUTONOMY, PROFILE)}
+        self.kinds = {kind.plural: KindScene(kind) for kind in (AUTONOMY, PROFILE, ELASTIC_QUOTA)}
         tokens, self.token = folder / "tokens", folder / "token"
         tokens.write_text(f"kubernetes operator {TOKEN}\nalice operator {TOKEN[::-1]}\n")
         tokens.chmod(0o600)
@@ -155,6 +156,9 @@ class DocumentCluster(Cluster):
         rows = self.kinds[plural].store.rows.values()
         return {row.name: (row.document["spec"]["mode"], row.author) for row in rows if row.document is not None}
 
+    def names(self, plural: str) -> set[str]:
+        return {row.name for row in self.kinds[plural].store.rows.values() if row.document is not None}
+
     def condition(self, kind: Any, name: str) -> Any:
         return condition_of(self.server.document(kind, name)["status"])
 
@@ -212,6 +216,48 @@ async def test_a_value_that_must_be_unique_is_taken_over_when_it_is_free(cluster
         await cluster.seconds(10)
     assert cluster.stored("autonomies") == {"two": ("throttle", "kubernetes")}
     assert cluster.condition(AUTONOMIES, "two")["status"] == "True"
+
+
+TREE = {"a-root": "", "b-branch": "a-root", "c-leaf": "b-branch", "0-leaf": "b-branch"}
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_a_tree_comes_and_goes_in_any_order(cluster: DocumentCluster, away: bool) -> None:
+    async def change(deleted: bool) -> None:
+        for name, parent in sorted(TREE.items()):  # a parent may come after its child, and go before it
+            if deleted:
+                cluster.server.delete(QUOTAS, name)
+            else:
+                spec = {"isParent": "leaf" not in name, "max": {"cpu": "8"}, **({"parent": parent} if parent else {})}
+                cluster.server.put(QUOTAS, {"metadata": {"name": name}, "spec": spec})
+
+    async with cluster.running():
+        await change(deleted=False)
+        await cluster.seconds(2)
+        assert cluster.names("elasticquotas") == {*TREE, "default"}
+        if not away:
+            await change(deleted=True)
+            await cluster.seconds(2)
+    if away:
+        await change(deleted=True)
+        async with cluster.running():
+            await cluster.seconds(2)
+    assert cluster.names("elasticquotas") == {"default"}
+
+
+async def test_a_parent_that_is_deleted_first_goes_when_its_last_child_does(cluster: DocumentCluster) -> None:
+    async with cluster.running() as service:
+        await cluster.apply(QUOTAS, "parent", isParent=True, max={"cpu": "8"})
+        await cluster.apply(QUOTAS, "child", parent="parent", max={"cpu": "8"})
+        cluster.server.delete(QUOTAS, "parent")
+        await cluster.seconds(20)
+        check = next(check for check in await service.checks() if check.name == "kubernetes-documents")
+        assert "elasticquotas/parent: " in check.detail
+        assert "has 1 children (child): delete or move them first" in check.detail
+        cluster.server.delete(QUOTAS, "child")
+        await cluster.seconds(65)
+        check = next(check for check in await service.checks() if check.name == "kubernetes-documents")
+        assert (cluster.names("elasticquotas"), check.detail) == ({"default"}, "")
 
 
 async def test_changes_and_deletions_while_the_service_was_away_are_made_up(cluster: DocumentCluster) -> None:

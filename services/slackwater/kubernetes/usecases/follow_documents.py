@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -104,10 +104,10 @@ class FollowDocuments:
             if now >= self._compared.get(plural, now):
                 await self._compare(plural)
         plan = plan_documents(self._facts(), now)
-        for key in plan.deletions:
-            await self._delete(key)
-        for key in plan.changes:
-            await self._put(key)
+        for key, error in await _attempted(plan.deletions, self._delete):
+            self._wait(key, error, "refused")
+        for key, error in await _attempted(plan.changes, self._put):
+            await self._note_refused(key, error)
         for plural in self._plurals():
             for resource in self._resources.items(plural).values():
                 await self._write_status(plural, resource)
@@ -150,21 +150,17 @@ class FollowDocuments:
         self._stored |= {f"{plural}/{document.name}": document for document in stored}
         self._compared[plural] = self._clock.now() + timedelta(seconds=COMPARE_SECONDS)
 
-    async def _put(self, key: str) -> None:
+    async def _put(self, key: str) -> SlackwaterError | None:
+        """Store a document; returns why its service refuses it."""
         plural, _, name = key.partition("/")
         kind, _ = DOCUMENT_KINDS[plural]
         resource = self._resources.items(plural).get(name)
         if resource is None:  # deleted since the plan was made
-            return
-        before = self._known.get(key)
-        in_force = before.in_force if before is not None and before.uid == resource.uid else 0
-        was_stored = before.stored if before is not None else 0
+            return None
         try:
             stored = await self._documents.put(kind, name, resource.read_spec())
         except (InvalidInput, Conflict) as error:
-            verdict = FollowVerdict(FollowStatus.FALSE, _reason(error.code), error.message)
-            await self._note(LedgerEntry(key, resource.uid, resource.generation, in_force, was_stored, verdict))
-            self._wait(key, error, "refused")
+            return error
         except SlackwaterError as error:
             self._wait(key, error, "unavailable")
         else:
@@ -179,8 +175,23 @@ class FollowDocuments:
                 self._waits[key] = self._clock.now() + timedelta(seconds=RETRY_SECONDS)
             else:
                 self._clear_failures(key)
+        return None
 
-    async def _delete(self, key: str) -> None:
+    async def _note_refused(self, key: str, error: SlackwaterError) -> None:
+        """Say so in the status of the resource, and try again later: what it needs or conflicts with may change."""
+        plural, _, name = key.partition("/")
+        resource = self._resources.items(plural).get(name)
+        if resource is None:
+            return
+        before = self._known.get(key)
+        in_force = before.in_force if before is not None and before.uid == resource.uid else 0
+        was_stored = before.stored if before is not None else 0
+        verdict = FollowVerdict(FollowStatus.FALSE, _reason(error.code), error.message)
+        await self._note(LedgerEntry(key, resource.uid, resource.generation, in_force, was_stored, verdict))
+        self._wait(key, error, "refused")
+
+    async def _delete(self, key: str) -> SlackwaterError | None:
+        """Delete a document; returns why its service keeps it: a quota has children, or claims that have not ended."""
         plural, _, name = key.partition("/")
         kind, _ = DOCUMENT_KINDS[plural]
         try:
@@ -188,20 +199,18 @@ class FollowDocuments:
                 await self._documents.delete(kind, name)
         except NotFound:
             pass
-        except Conflict as error:  # a service of an older version keeps the document of the whole cluster
-            log.warning("document stays", kind=kind.name, name=name, reason=error.message)
-        except InvalidInput as error:
-            self._wait(key, error, "refused")
-            return
+        except (InvalidInput, Conflict) as error:
+            return error
         except SlackwaterError as error:
             self._wait(key, error, "unavailable")
-            return
+            return None
         await self._ledger.remove(key)
         del self._known[key]
         self._stored.pop(key, None)
         self._written.pop(key, None)
         self._clear_failures(key)
         self._meter.answered(kind.name, "deleted")
+        return None
 
     @property
     def _known(self) -> dict[str, LedgerEntry]:
@@ -267,6 +276,18 @@ class FollowDocuments:
             return (FollowVerdict(FollowStatus.FALSE, "NotInForce", why) if why else entry.verdict), in_force
         why = self.refusals.get(f"{plural}/{resource.key}", "")
         return (FollowVerdict(FollowStatus.UNKNOWN, "ServiceUnavailable", why) if why else None), in_force
+
+
+async def _attempted(
+    keys: Sequence[str], attempt: Callable[[str], Awaitable[SlackwaterError | None]]
+) -> Iterable[tuple[str, SlackwaterError]]:
+    """What is refused although all others were attempted: what was refused is attempted again as long as another one
+    succeeds, because a quota needs its parent, and is needed by its children."""
+    while True:
+        refused = {key: error for key in keys if (error := await attempt(key)) is not None}
+        if not refused or len(refused) == len(keys):
+            return refused.items()
+        keys = list(refused)
 
 
 def _reason(code: str) -> str:
