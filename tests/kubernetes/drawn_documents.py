@@ -15,6 +15,11 @@ from slackwater.waterline.registry.built_in import BUILT_IN
 Drawn = st.SearchStrategy[Any]
 TEXTS = ("gold", "a-b", "0.5", "85%", "1Gi", "64Mi", "500m", "2", "5000-5999", "-200--100", "BE", "Burstable", "7")
 WRONG_TEXTS = ("", "Not A Name", "-1", "9-5", "1.5x", "two\nlines", "1e")
+MOMENTS = ("2026-11-26T03:45:00Z", "2026-11-26T03:45:00.25+02:00", "2028-02-29T23:59:59-00:30")
+WRONG_MOMENTS = (
+    *("2", "1764128700", "2026-11-26", "2026-11-26 03:45:00Z", "2026-11-26T03:45:00", "2026-11-26T03:45Z"),
+    *("2026-02-30T00:00:00Z", "2026-11-26t03:45:00z", "2026-11-26T24:00:00Z", "2026-11-26T03:45:00+25:00"),
+)
 WRONG: tuple[Any, ...] = (True, 3, -1, 0.5, "x", [], {}, [1], {"a": 1})
 KEYS = ("gold", "slackwater.io/node-pool", "team")
 METRICS = tuple(sorted(BUILT_IN.names()))
@@ -77,6 +82,8 @@ class _Values:
                 return self._numbers(schema, 1).map(int)
             case "number":
                 return self._numbers(schema, 0.5)
+            case "string" if schema.get("format") == "date-time":
+                return st.sampled_from((*MOMENTS, *MOMENTS, *WRONG_MOMENTS) if self.wrong else MOMENTS)
             case "string":
                 return st.sampled_from((*TEXTS, *TEXTS, *WRONG_TEXTS) if self.wrong else TEXTS)
         return st.sampled_from((1, 0.5, "x"))

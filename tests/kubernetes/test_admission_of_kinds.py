@@ -103,7 +103,8 @@ def refusal_of(kind: Kind, document: dict[str, Any]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(
+RESERVED = {"resources": {"cpu": 1}, "owners": [{"name": "a"}]}
+REFUSALS = pytest.mark.parametrize(
     ("kind", "name", "spec", "said"),
     [
         ("Autonomy", "gold", {"mode": "destroy"}, 'spec.mode: Unsupported value: "destroy"'),
@@ -151,11 +152,33 @@ def refusal_of(kind: Kind, document: dict[str, Any]) -> str | None:
             {"violationRate": 0.1, "models": {"cpu": {"name": "a", "settings": {"violation_rate": 0.2}}}},
             "say the same twice",
         ),
+        ("Reservation", "gold", {**RESERVED, "expires": "2"}, "spec.expires"),
+        ("Reservation", "gold", {**RESERVED, "expires": "2026-11-26T03:45:00"}, "spec.expires"),
+        ("ArbitrationArgs", "gold", {"maxMigratingPerWorkload": True}, "maxMigratingPerWorkload"),
+        (
+            "DeschedulerProfile",
+            "gold",
+            {
+                "lowNodeLoad": {
+                    "nodePools": [{"name": "a", "prodLowThresholds": {"cpu": 9}, "prodHighThresholds": {"cpu": 8}}]
+                }
+            },
+            "must not be above prodHighThresholds",
+        ),
         ("ElasticQuota", "gold", {"min": {"gold": "85%"}}, 'spec.min.gold: Invalid value: "85%"'),
         ("ClusterColocationProfile", "gold", {"tier": "batch"}, "selector or namespaceSelector is required"),
         ("ClusterColocationProfile", "gold", {"selector": {}, "tier": "prod", "qosClass": "BE"}, "the QoS class is"),
     ],
 )
+
+
+@REFUSALS
+def test_the_model_refuses_the_same(kind: str, name: str, spec: dict[str, Any], said: str) -> None:
+    del said  # it has words of its own
+    assert refusal_of(catalog.kind_named(kind), document_of(catalog.kind_named(kind), spec, name)) is not None
+
+
+@REFUSALS
 def test_a_refusal_names_the_field_and_the_reason(
     installed: Rest, kind: str, name: str, spec: dict[str, Any], said: str
 ) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from slackwater.apiserver.json_parts import Json, items_in, object_in
 from slackwater.apiserver.pod_details import rules_of, status_of
 from slackwater.apiserver.quantity import whole_amount
-from slackwater.apiserver.records import PodRecord, WatchedKind, parse_pod
+from slackwater.apiserver.records import PodRecord, WatchedKind, container_states, held_requests, parse_pod
 from slackwater.apiserver.resource_names import LENT_NAMES
 from slackwater.model.placement_rules import PlacementRules
 from slackwater.model.pods import PodStatus
@@ -28,6 +28,8 @@ Amounts = Mapping[str, int]
 @dataclass(frozen=True, slots=True)
 class ContainerRecord:
     """A container of a pod. Amounts are milli-cores and bytes by resource name: `cpu`, `memory` and LENT_NAMES.
+
+    They are what the container holds: while a resize in place is not carried out, the larger of before and after.
 
     `id` is that of the container that runs now, without the name of its `runtime`; empty while there is none.
     `in_force` is the JSON of what the kubelet says that it gave the container; empty if it says nothing. `init`: it
@@ -112,25 +114,22 @@ def effective(containers: Sequence[ContainerRecord], limits: bool = False) -> di
 
 
 def _containers(spec: Json, status: Json) -> Iterator[ContainerRecord]:
-    running = {
-        str(entry.get("name")): entry
-        for part in ("initContainerStatuses", "containerStatuses")
-        for entry in items_in(status, part)
-    }
+    states = container_states(status)
     for part in ("initContainers", "containers"):
         for container in items_in(spec, part):
             name = str(container.get("name") or "")
-            state = running.get(name, {})
+            state = states.get(name, {})
             runtime, _, container_id = str(state.get("containerID") or "").partition("://")
             resources = object_in(container, "resources")
             requests, limits = _amounts(object_in(resources, "requests")), _amounts(object_in(resources, "limits"))
             in_force = state.get("resources")
+            given = _amounts(object_in(object_in(state, "resources"), "limits"))
             yield ContainerRecord(
                 name,
                 runtime,
                 container_id if "running" in object_in(state, "state") else "",
-                {**limits, **requests},
-                limits,
+                held_requests({**limits, **requests}, state),
+                {resource: max(limit, given.get(resource, 0)) for resource, limit in limits.items()},
                 msgspec.json.encode(in_force, order="sorted").decode() if in_force else "",
                 init=part == "initContainers",
                 sidecar=container.get("restartPolicy") == "Always",

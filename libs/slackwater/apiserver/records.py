@@ -230,12 +230,12 @@ def taints_json(node: ClusterNode, cordon: Taint | None) -> list[dict[str, str]]
 
 
 def parse_pod(item: Json) -> PodRecord:
-    spec = object_in(item, "spec")
-    request, borrowed = _requests(spec)
+    spec, status = object_in(item, "spec"), object_in(item, "status")
+    request, borrowed = _requests(spec, status)
     return PodRecord(
         *_identity(item),
         node=sys.intern(str(spec.get("nodeName") or "")),
-        phase=sys.intern(str(object_in(item, "status").get("phase") or "")),
+        phase=sys.intern(str(status.get("phase") or "")),
         priority=_whole(spec.get("priority")),
         labels=_labels(item),
         owner=_owner(item),
@@ -353,16 +353,40 @@ def _owners(item: Json) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
     return frozenset(owned), tuple(foreign)
 
 
-def _requests(spec: Json) -> tuple[Resources, tuple[tuple[str, int], ...]]:
+def container_states(status: Json) -> dict[str, Json]:
+    """What the kubelet says of the containers of a pod, by name."""
+    return {
+        str(entry.get("name")): entry
+        for part in ("initContainerStatuses", "containerStatuses")
+        for entry in items_in(status, part)
+    }
+
+
+def held_requests(requests: Mapping[str, int], state: Json) -> dict[str, int]:
+    """What a container, or a pod as a whole, holds of what it requests: while a resize in place is not carried out, the
+    largest of what the spec says, what the kubelet has set aside, and what it has given."""
+    held = dict(requests)
+    for amounts in (object_in(state, "allocatedResources"), object_in(object_in(state, "resources"), "requests")):
+        for name, amount in _parsed(amounts).items():
+            held[name] = max(amount, held.get(name, 0))
+    return held
+
+
+def _requests(spec: Json, status: Json) -> tuple[Resources, tuple[tuple[str, int], ...]]:
     """The effective request, as the scheduler counts it: the sum of containers and sidecars, or what the largest
     init container needs beside the sidecars that run before it; plus the overhead. What is borrowed is at most what any
     machine has, so that sums over the pods of a node fit into a record: a pod may name its node and ask for anything.
 
     Source: k8s.io/component-helpers resource.PodRequests. Requests of the whole pod (`spec.resources`) go before.
     """
+    states = container_states(status)
+
+    def amounts_of(container: Json) -> dict[str, int]:
+        return held_requests(_amounts(object_in(container, "resources")), states.get(str(container.get("name")), {}))
+
     total, peak, sidecars = dict[str, int](), dict[str, int](), dict[str, int]()
     for container in items_in(spec, "initContainers"):
-        amounts = _amounts(object_in(container, "resources"))
+        amounts = amounts_of(container)
         if container.get("restartPolicy") == "Always":
             sidecars = _sum(sidecars, amounts)
             amounts = sidecars
@@ -370,10 +394,11 @@ def _requests(spec: Json) -> tuple[Resources, tuple[tuple[str, int], ...]]:
             amounts = _sum(sidecars, amounts)
         peak = {name: max(peak.get(name, 0), amounts.get(name, 0)) for name in {*peak, *amounts}}
     for container in items_in(spec, "containers"):
-        total = _sum(total, _amounts(object_in(container, "resources")))
+        total = _sum(total, amounts_of(container))
     total = _sum(total, sidecars)
     total = {name: max(total.get(name, 0), peak.get(name, 0)) for name in {*total, *peak}}
-    total |= _amounts(object_in(spec, "resources"))
+    if whole := _amounts(object_in(spec, "resources")):
+        total |= held_requests(whole, status)
     total = _sum(total, _parsed(object_in(spec, "overhead")))
     borrowed = tuple((name, min(total[name], MOST_MEMORY_BYTES)) for name in sorted(LENT_NAMES & total.keys()))
     return Resources(total.get("cpu", 0), total.get("memory", 0)), borrowed

@@ -6,9 +6,9 @@ Names and defaults of plugins are those of koordinator and the Kubernetes desche
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from slackwater.descheduling.anomaly import AnomalyCondition
 from slackwater.descheduling.cycle import CycleLimits
@@ -145,17 +145,24 @@ class DeschedulerAnomaly(Part):
     timeout_seconds: Seconds = Field(60.0, description="an anomaly ends so long after it began")
 
 
-def _selector_of(given: Any) -> Any:
-    """Returns labels alone as a selector: documents were written so before there were expressions."""
-    is_plain = isinstance(given, dict) and given and all(isinstance(value, str) for value in given.values())
-    return {"matchLabels": given} if is_plain else given
+def _not_above(lower: str, upper: str) -> CelRule:
+    """As slackwater.descheduling.low_node_load.argument_problems has it."""
+    below, above = f"self.{lower}", f"self.{upper}"
+    each = f"{below}.all(name, !(name in {above}) || {below}[name] <= {above}[name])"
+    return CelRule(f"!has({below}) || !has({above}) || {each}", f"must not be above {upper}", lower)
 
 
 class DeschedulerNodePool(Part):
     """Thresholds of nodes, in percent of what is allocatable, or in percent points from the mean."""
 
+    RULES: ClassVar[tuple[CelRule, ...]] = (
+        _not_above("lowThresholds", "highThresholds"),
+        _not_above("prodLowThresholds", "prodHighThresholds"),
+        _not_above("prodHighThresholds", "highThresholds"),
+    )
+
     name: Name
-    node_selector: Annotated[LabelSelector, BeforeValidator(_selector_of)] | None = Field(
+    node_selector: LabelSelector | None = Field(
         None, description="labels of the nodes; absent: all that no earlier pool drained"
     )
     low_thresholds: Thresholds = Field(default_factory=dict, description="below all of them a node takes pods")

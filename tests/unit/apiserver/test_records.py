@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slackwater.apiserver.node_pods import effective, parse_node_pod
 from slackwater.apiserver.records import KINDS, parse_node, parse_pod
 from slackwater.model.quantities import Resources
 
@@ -48,6 +49,49 @@ def test_requests_of_the_whole_pod_go_before_those_of_containers() -> None:
 
 def test_limits_of_extended_resources_count_as_requests() -> None:
     assert pod({"containers": [{"resources": {"limits": {CPU: "2k"}}}]}).borrowed == ((CPU, 2_000),)
+
+
+AMOUNTS = st.fixed_dictionaries({}, optional={"cpu": st.integers(1, 8), "memory": st.integers(1, 8)})
+
+
+@given(st.lists(st.tuples(AMOUNTS, AMOUNTS, AMOUNTS), min_size=1, max_size=3), st.booleans())
+def test_a_resize_counts_the_largest_of_wanted_set_aside_and_given(
+    parts: list[tuple[dict[str, int], dict[str, int], dict[str, int]]], sidecars: bool
+) -> None:
+    """Both readers: of the whole cluster, and of an agent's node."""
+
+    def written(amounts: dict[str, int]) -> dict[str, str]:
+        return {name: f"{amount}{'Gi' if name == 'memory' else ''}" for name, amount in amounts.items()}
+
+    always = {"restartPolicy": "Always"} if sidecars else {}
+    containers = [{**container(written(one), **always), "name": f"c{n}"} for n, (one, _, _) in enumerate(parts)]
+    states = [
+        {"name": f"c{n}", "allocatedResources": written(aside), "resources": {"requests": written(given)}}
+        for n, (_, aside, given) in enumerate(parts)
+    ]
+    place, told = ("initContainers", "initContainerStatuses") if sidecars else ("containers", "containerStatuses")
+    document = {"metadata": {"namespace": "a", "name": "b"}, "spec": {place: containers}, "status": {told: states}}
+    cpu, memory = (sum(max(one.get(name, 0) for one in each) for each in parts) for name in ("cpu", "memory"))
+    assert parse_pod(document).request == Resources(cpu * 1000, memory << 30)
+    held = effective(parse_node_pod(document).containers)
+    assert (held.get("cpu", 0), held.get("memory", 0)) == (cpu * 1000, memory << 30)
+
+
+def test_a_limit_counts_as_given_until_it_is_lower_in_fact() -> None:
+    """From 4 CPUs to 1; and of the pod as a whole."""
+    one = {"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}
+    state = {"name": "c", "resources": {"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}}
+    document = {
+        "metadata": {"namespace": "a", "name": "b"},
+        "spec": {"containers": [one]},
+        "status": {"containerStatuses": [state]},
+    }
+    (read,) = parse_node_pod(document).containers
+    assert (read.requests, read.limits) == ({"cpu": 4_000}, {"cpu": 4_000})
+    document["spec"]["resources"] = {"requests": {"cpu": "2"}}  # type: ignore[index]
+    assert parse_pod(document).request.cpu_milli == 2_000
+    document["status"]["allocatedResources"] = {"cpu": "3"}  # type: ignore[index]
+    assert parse_pod(document).request.cpu_milli == 3_000
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_pools_select_nodes_by_labels_and_expressions() -> None:
     expression = {"key": "zone", "operator": "NotIn", "values": ["b"]}
     written: list[dict[str, Any]] = [
         {"matchLabels": {"disk": "ssd"}, "matchExpressions": [expression]},
-        {"disk": "ssd"},  # as documents were written before there were expressions
+        {"matchLabels": {"disk": "ssd"}},
     ]
     pools = [{**POOL, "name": f"p{number}", "nodeSelector": selector} for number, selector in enumerate(written)]
     declared = profile_of(profile(lowNodeLoad={"nodePools": [*pools, POOL]}))

@@ -18,6 +18,7 @@ from pydantic_core import core_schema
 from slackwater.model.errors import Misconfigured
 from slackwater.resources.cel import CelRule, is_of_type
 from slackwater.resources.crd.paths import ITEMS, Path
+from slackwater.resources.strict import MOMENT
 from slackwater.waterline.policies.quantity import AMOUNT_TEXT, NUMBER, QUANTITY_TEXT
 
 Schema = dict[str, Any]
@@ -66,6 +67,10 @@ class _DeclaredSchema(GenerateJsonSchema):
         for field, key in getattr(model, "LIST_KEYS", {}).items():
             made["properties"][field] |= {LIST_TYPE: "map", LIST_KEYS: [key]}
         return made
+
+    def datetime_schema(self, schema: core_schema.DatetimeSchema) -> JsonSchemaValue:
+        """As slackwater.resources.strict has it: the format alone takes other separators and zones."""
+        return {**super().datetime_schema(schema), "pattern": MOMENT}
 
     def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
         """An exact number: a number, or its text. The bounds of a text are a rule of the admission policy."""
