@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from slackwater.koordinator.conversion_report import ConvertedDocument, ConvertedItem, ImportOutcome, ReportLine
 from slackwater.koordinator.source_objects import SourceObject, document_name, selector_of
-from slackwater.model.tiers import LABEL_TIER, PRIORITY_RANGES, Tier, tier_of_priority
+from slackwater.model.tiers import LABEL_TIER, PRIORITY_RANGES, Tier, tier_named, tier_of_priority
 from slackwater.waterline.facts.eviction_marks import LABEL_PRIORITY
 
 Line = Callable[[ImportOutcome, str, str], ReportLine]
@@ -17,7 +17,8 @@ CONTROLLER: Final = "config.koordinator.sh/controller-managed"
 SCHEDULER: Final = "koord-scheduler"
 SHIPPED: Final[Mapping[str, int]] = {f"koord-{tier}": span.start for tier, span in PRIORITY_RANGES.items()}
 """The classes that the peer installs, with the lowest value of their tier."""
-COPIED: Final = ("labels", "annotations", "labelKeysMapping", "annotationKeysMapping")
+MAPPINGS: Final = ("labelKeysMapping", "annotationKeysMapping")
+COPIED: Final = ("labels", "annotations", *MAPPINGS)
 WITHOUT_COUNTERPART: Final[Mapping[str, str]] = {
     "labelSuffixes": "a label gets a value; nothing is appended to one",
     "patch": "profiles change what their fields name; write a MutatingAdmissionPolicy of your own for the rest",
@@ -117,7 +118,7 @@ def _priority(
     """Sets priority class and tier; the label of the tier goes before the value, as it does for the peer."""
     name = given.get("priorityClassName")
     labelled = next((spec["labels"][key] for key in LABEL_TIER if key in spec.get("labels", {})), "")
-    tier = next((tier for tier in Tier if labelled in (tier, f"koord-{tier}")), None)
+    tier = tier_named(labelled)
     if name:
         known = classes.get(name, {})
         value = known.get("value", SHIPPED.get(name))

@@ -86,10 +86,22 @@ class Conversion:
             for document in self.documents
             if document.title in refused
         )
-        said = (
-            line for line in self.report if line.outcome is not ImportOutcome.CONVERTED or line.target not in refused
-        )
-        return Conversion(kept, (*said, *lines))
+        said = (self._after(line, refused) for line in self.report)
+        return Conversion(kept, (*(line for line in said if line is not None), *lines))
+
+    @staticmethod
+    def _after(line: ReportLine, refused: Mapping[str, str]) -> ReportLine | None:
+        """What a line says once its document is refused; None: nothing."""
+        if line.target not in refused or line.outcome is ImportOutcome.REFUSED:
+            return line
+        if line.outcome is ImportOutcome.ALIAS:
+            return replace(line, outcome=ImportOutcome.DROPPED, target="", note="nothing reads it")
+        return None if line.outcome is ImportOutcome.CONVERTED else line
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether something was refused."""
+        return any(line.outcome is ImportOutcome.REFUSED for line in self.report)
 
 
 def counted_lines(lines: Iterable[ReportLine]) -> tuple[ReportLine, ...]:

@@ -2,28 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from slackwater.descheduling.evictability import eviction_cost
 from slackwater.koordinator.conversion_report import ImportOutcome, ReportLine
 from slackwater.koordinator.source_objects import SourceObject, mapping_of, texts_of
+from slackwater.model.bounds import MOST_CPU_MILLI, MOST_MEMORY_BYTES
+from slackwater.model.quantities import Resources
+from slackwater.model.tiers import QoSClass, tier_named
+from slackwater.offers.node_notes import AMOUNT_NOTES, notes_of
+from slackwater.offers.strategy_layers import RATIOS, NodeOverrides, node_layers
+from slackwater.waterline.facts.eviction_marks import eviction_policies, whole_number
 
 DOMAIN: Final = "koordinator.sh"
-ALIASES_OF_NODES: Final = frozenset(
-    f"node.koordinator.sh/{name}"
-    for name in (
-        *("colocation-strategy", "cpu-reclaim-ratio", "memory-reclaim-ratio", "mid-static-cpu-reserved-ratio"),
-        *("mid-static-memory-reserved-ratio", "reservation", "raw-allocatable", "cpu-normalization-ratio"),
-        "third-party-allocations",
-    )
-)
-ALIASES_OF_PODS: Final = frozenset(
-    {
-        *("koordinator.sh/qosClass", "koordinator.sh/priority-class", "koordinator.sh/priority"),
-        *("koordinator.sh/eviction-enabled", "koordinator.sh/eviction-policy", "koordinator.sh/eviction-priority"),
-        "scheduling.koordinator.sh/eviction-cost",
-    }
-)
+Problem = str
+"""Why a value is not read; empty if it is."""
+
+
+def _strategy(key: str, text: str) -> Problem:
+    (layer,) = node_layers(NodeOverrides({}, {key: text}))
+    return layer.problem
+
+
+def _ratio(key: str, text: str) -> Problem:
+    (layer,) = node_layers(NodeOverrides({key: text}, {}))
+    return layer.problem
+
+
+def _amounts(key: str, text: str) -> Problem:
+    return "; ".join(notes_of({key: text}, Resources(MOST_CPU_MILLI, MOST_MEMORY_BYTES)).problems)
+
+
+def _one_of(names: Iterable[str]) -> Callable[[str, str], Problem]:
+    known = sorted(names)
+    return lambda _, text: "" if text in known else f"{text!r} is none of {', '.join(known)}"
+
+
+def _tier(_: str, text: str) -> Problem:
+    return "" if tier_named(text) is not None else f"{text!r} is no tier"
+
+
+def _whole(_: str, text: str) -> Problem:
+    return "" if whole_number(text) is not None else f"{text!r} is no whole number"
+
+
+def _policies(_: str, text: str) -> Problem:
+    is_none = text.strip() != "[]" and eviction_policies(text) == frozenset()
+    return f"{text!r} is no list of policies in JSON" if is_none else ""
+
+
+def _cost(_: str, text: str) -> Problem:
+    return "" if text == "0" or eviction_cost(text) else f"{text!r} is no whole number of 32 bits"
+
+
+READ_OF_NODES: Final[Mapping[tuple[str, str], Callable[[str, str], Problem]]] = {
+    **{("labels", f"node.koordinator.sh/{name}"): _ratio for name in RATIOS},
+    ("annotations", "node.koordinator.sh/colocation-strategy"): _strategy,
+    **{("annotations", f"node.koordinator.sh/{name}"): _amounts for name in AMOUNT_NOTES},
+}
+_BOTH: Final = {
+    "koordinator.sh/priority": _whole,
+    "koordinator.sh/eviction-enabled": _one_of(("true", "false")),
+    "koordinator.sh/eviction-policy": _policies,
+    "koordinator.sh/eviction-priority": _whole,
+    "scheduling.koordinator.sh/eviction-cost": _cost,
+}
+READ_OF_PODS: Final[Mapping[tuple[str, str], Callable[[str, str], Problem]]] = {
+    ("labels", "koordinator.sh/qosClass"): _one_of(QoSClass),
+    ("labels", "koordinator.sh/priority-class"): _tier,
+    **{(form, key): read for form in ("labels", "annotations") for key, read in _BOTH.items()},
+}
+"""By form and key: what Slackwater reads under the peer's name, and its reader."""
 NOTES: Final[Mapping[str, str]] = {
     "quota.scheduling.koordinator.sh/name": "pods have no quota by label yet: claim with `slackwater claim`",
     "quota.scheduling.koordinator.sh/preemptible": "nonPreemptible is a field of the quota",
@@ -33,24 +83,33 @@ LENT: Final = tuple(f"kubernetes.io/{tier}-{name}" for tier in ("batch", "mid") 
 SERVED_AS: Final = "is offered under this name if the service kubernetes has SLACKWATER_KUBERNETES_ALIASES=true"
 
 
-def marks(objects: Iterable[SourceObject]) -> Iterator[ReportLine]:
-    """Yields a line for each mark of each node and pod; of a workload those of its pod template."""
+def marks(objects: Iterable[SourceObject], selected: Mapping[str, str]) -> Iterator[ReportLine]:
+    """Yields a line for each mark of each node and pod; of a workload those of its pod template. `selected` are the
+    labels that converted documents select by or copy, with the title of such a document."""
     for one in objects:
         of_nodes = one.kind == "Node"
         source = "Nodes" if of_nodes else "Pods"
         pod = one.body if one.kind in ("Node", "Pod") else _template(one.spec)
         metadata = mapping_of(pod.get("metadata"))
-        aliases = ALIASES_OF_NODES if of_nodes else ALIASES_OF_PODS
         for form in ("labels", "annotations"):
-            for key in sorted(texts_of(metadata.get(form))):
-                if not _is_koordinators(key):
-                    continue
-                outcome = ImportOutcome.ALIAS if key in aliases else ImportOutcome.DROPPED
-                note = "is read under this name" if key in aliases else NOTES.get(key, "nothing reads it")
-                yield ReportLine(outcome, source, f"{form.removesuffix('s')} {key}", note=note)
+            for key, text in sorted(texts_of(metadata.get(form)).items()):
+                if _is_koordinators(key):
+                    yield _mark(source, form, key, text, selected)
         if not of_nodes:
             for resource in _requested(mapping_of(pod.get("spec"))):
                 yield ReportLine(ImportOutcome.CHANGED, source, f"resource {resource}", note=SERVED_AS)
+
+
+def _mark(source: str, form: str, key: str, text: str, selected: Mapping[str, str]) -> ReportLine:
+    field = f"{form.removesuffix('s')} {key}"
+    read = (READ_OF_NODES if source == "Nodes" else READ_OF_PODS).get((form, key))
+    if read is not None:
+        problem = read(key, text)
+        outcome = ImportOutcome.REFUSED if problem else ImportOutcome.ALIAS
+        return ReportLine(outcome, source, field, note=problem or "is read under this name")
+    if key in selected:
+        return ReportLine(ImportOutcome.ALIAS, source, field, selected[key], "is read under this name")
+    return ReportLine(ImportOutcome.DROPPED, source, field, note=NOTES.get(key, "nothing reads it"))
 
 
 def has_pods(one: SourceObject) -> bool:

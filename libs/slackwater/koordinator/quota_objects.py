@@ -62,7 +62,11 @@ def quotas(objects: Sequence[SourceObject], profiles: Sequence[SourceObject]) ->
             names[one.name] = document_name(one.name, {*names.values(), "system"}, "quota")
     parents = {_parent(one) for one in objects}
     by_name = {one.name: one for one in objects}
+    refused = _without_root(by_name, names)
     for one in _parents_first([one for one in objects if names.get(one.name) != ROOT], names):
+        if one.name in refused:
+            yield ReportLine(ImportOutcome.REFUSED, one.title, f"{PREFIX}parent", note=refused[one.name])
+            continue
         if one.name == SYSTEM:
             yield ReportLine(ImportOutcome.DROPPED, one.title, note=SYSTEM_IS_GENERATED)
             continue
@@ -107,7 +111,7 @@ def _percent(text: str) -> int:
 
 
 def _parents_first(objects: Sequence[SourceObject], names: Mapping[str, str]) -> list[SourceObject]:
-    """Returns the quotas from the top down, of equal depth by name. Circles stay: the server refuses them."""
+    """Returns the quotas from the top down, of equal depth by name."""
     above = {one.name: _parent(one) for one in objects}
 
     def depth(name: str) -> int:
@@ -120,6 +124,28 @@ def _parents_first(objects: Sequence[SourceObject], names: Mapping[str, str]) ->
     return sorted(objects, key=lambda one: (depth(one.name), names[one.name]))
 
 
+def _without_root(by_name: Mapping[str, SourceObject], names: Mapping[str, str]) -> dict[str, str]:
+    """Returns the quotas whose parents do not end at the root, with the reason: a parent is missing, or they are their
+    own parents, or those of a parent that is refused."""
+    found: dict[str, str] = {}
+    for name in by_name:
+        path = [name]
+        while (parent := _parent(by_name[path[-1]])) and names.get(path[-1]) != ROOT:
+            if parent in path:
+                ring = path[path.index(parent) :]
+                least = ring.index(min(ring))
+                circle = " -> ".join((*ring[least:], *ring[:least], ring[least]))
+                found[name] = f"{'its parents are' if name in ring else f'{parent} is in'} a cycle: {circle}"
+                break
+            if parent not in by_name:
+                if parent not in names:
+                    whose = "" if len(path) == 1 else f", the parent of {path[-1]}"
+                    found[name] = f"there is no quota {parent}{whose} in what was read"
+                break
+            path.append(parent)
+    return found
+
+
 def _quota(
     quota: SourceObject, names: Mapping[str, str], trees: Mapping[str, str], tree: str, *, is_parent: bool
 ) -> Iterator[ConvertedItem]:
@@ -127,10 +153,6 @@ def _quota(
     target = f"{KIND}/{name}"
     parent = _parent(quota)
     spec: dict[str, Any] = {}
-    if parent and parent not in names:
-        note = f"there is no quota {parent} in what was read"
-        yield ReportLine(ImportOutcome.REFUSED, quota.title, f"{PREFIX}parent", note=note)
-        return
     if (above := names.get(parent, ROOT)) != ROOT:
         spec["parent"] = above
     if is_parent or _label(quota, "is-parent") == "true":

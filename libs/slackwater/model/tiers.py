@@ -43,6 +43,8 @@ HIGH_TIERS = frozenset({Tier.PROD, Tier.MID})
 BORROWING_TIERS = frozenset({Tier.MID, Tier.BATCH, Tier.FREE})
 """Tiers that run on resources that prod lends."""
 
+PEER_PREFIX = "koord-"
+"""What Koordinator writes before a tier."""
 LABEL_TIER = ("slackwater.io/tier", "koordinator.sh/priority-class")
 LABEL_QOS = ("slackwater.io/qos", "koordinator.sh/qosClass")
 
@@ -58,3 +60,9 @@ def tier_of_priority(priority: int) -> Tier | None:
 def default_qos(tier: Tier) -> QoSClass:
     """The class of a pod without a QoS label: LS for prod and mid, BE for batch and free."""
     return QoSClass.LS if tier in HIGH_TIERS else QoSClass.BE
+
+
+def tier_named(text: str | None) -> Tier | None:
+    """Returns the tier of a label's value, `batch` or `koord-batch`; None for any other text."""
+    name = (text or "").removeprefix(PEER_PREFIX)
+    return next((tier for tier in Tier if tier == name), None)

@@ -160,3 +160,5 @@ _KNOWN: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "third-party-allocations": ("third_parties", _third_parties),
     "thirdPartyAllocations": ("third_parties", _third_parties),
 }
+AMOUNT_NOTES = tuple(_KNOWN)
+"""Names of the annotations without their prefix."""

@@ -47,7 +47,8 @@ def command(
     """Convert the configuration of Koordinator into documents for `apply`, and report what has no counterpart.
 
     Reads the ConfigMap slo-controller-config, ElasticQuotas and their profiles, ClusterColocationProfiles with their
-    PriorityClasses, and labels and annotations of nodes and pods. Changes nothing.
+    PriorityClasses, and labels and annotations of nodes and pods. Changes nothing. Exit status 1 if something is
+    refused: the report names it, and what is printed is without it.
 
     Example: `slackwater import koordinator -f koordinator.yaml | slackwater apply -f -`
     """
@@ -66,23 +67,40 @@ def command(
                 print_object(document.body, Format.YAML)
             for text in report_lines(found.report):
                 message(text)
+        if found.is_refused:
+            raise typer.Exit(exits.ERROR)
         if strict and not found.is_complete:
             raise typer.Exit(exits.FINDINGS)
 
 
 def checked(conversion: Conversion) -> Conversion:
-    """Returns the conversion with what the kinds' models refuse in the report instead of the documents."""
+    """Returns the conversion with what the kinds' models refuse in the report instead of the documents, also of quotas
+    together: what `apply` would refuse, and with it what is below it in a tree."""
+    from slackwater.fairshare.documents import ElasticQuota, default_document, quota_of
+    from slackwater.fairshare.validation import refusals
     from slackwater.model.errors import InvalidInput
     from slackwater.resources import catalog
     from slackwater.resources.kind import loaded
+    from slackwater.resources.names import CLUSTER
 
     kinds = {kind.name: kind for kind in catalog.KINDS}
-    refused = {}
+    refused, quotas = dict[str, str](), {CLUSTER: quota_of(default_document(CLUSTER)).quota}
     for document in conversion.documents:
+        above = f"{document.kind}/{document.spec.get('parent')}"  # parents come before their children
+        if above in refused:
+            refused[document.title] = f"its parent {above} is refused"
+            continue
         try:
-            loaded(kinds[document.kind].model).parse(document.body)
+            parsed = loaded(kinds[document.kind].model).parse(document.body)
         except InvalidInput as error:
             refused[document.title] = error.message
+            continue
+        if isinstance(parsed, ElasticQuota):
+            quota = quota_of(parsed).quota
+            if found := refusals({**quotas, quota.name: quota}, quota, {}):
+                refused[document.title] = "; ".join(f"{refusal.field}: {refusal.message}" for refusal in found)
+            else:
+                quotas[quota.name] = quota
     return conversion.without(refused)
 
 

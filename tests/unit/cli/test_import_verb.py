@@ -85,9 +85,29 @@ def test_what_the_model_refuses_is_reported_and_not_printed(tmp_path: Path) -> N
     )
     file.write_text(profile % "{selector: {}, qosClass: LSR, priorityClassName: koord-batch}")
     done = CliRunner().invoke(app, ["import", "koordinator", "-f", str(file)])
-    assert (done.exit_code, done.stdout) == (0, "")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert "refused   ClusterColocationProfile p -> ClusterColocationProfile/p: spec" in done.stderr
     assert "LSR" in done.stderr
+
+
+def test_what_is_below_a_refused_quota_is_refused_with_it(tmp_path: Path) -> None:
+    prefix = "quota.scheduling.koordinator.sh"
+    quotas = [
+        {
+            "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+            "kind": "ElasticQuota",
+            "metadata": {"name": name, "labels": {f"{prefix}/parent": parent, f"{prefix}/is-parent": "true"}},
+            "spec": {"max": {"cpu": "8"}, "min": {"cpu": least}},
+        }
+        for name, parent, least in (("a", "", "9"), ("b", "a", "1"), ("c", "b", "1"), ("d", "", "1"))
+    ]
+    file = tmp_path / "quotas.yaml"
+    file.write_text(yaml.safe_dump_all(quotas))
+    done = CliRunner().invoke(app, ["import", "koordinator", "-f", str(file)])
+    assert done.exit_code == 1
+    assert [one["metadata"]["name"] for one in yaml.safe_load_all(done.stdout)] == ["d"]
+    assert "its parent ElasticQuota/a is refused" in done.stderr
+    assert "its parent ElasticQuota/b is refused" in done.stderr
 
 
 def test_a_file_without_koordinator_says_so(tmp_path: Path) -> None:

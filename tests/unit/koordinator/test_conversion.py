@@ -174,6 +174,75 @@ def test_marks_of_nodes_and_pods_are_read_as_aliases_or_named() -> None:
     assert not any("Secret" in source for source, _ in report)
 
 
+def marked(kind: str, form: str, key: str, value: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "x", form: {key: value}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "key", "good", "bad"),
+    [
+        ("Node", "labels", "node.koordinator.sh/cpu-reclaim-ratio", "0.7", "seventy"),
+        ("Node", "annotations", "node.koordinator.sh/colocation-strategy", '{"enable": true}', '{"enable": 3}'),
+        ("Node", "annotations", "node.koordinator.sh/colocation-strategy", "{}", "[]"),
+        ("Node", "annotations", "node.koordinator.sh/reservation", '{"resources": {"cpu": "2"}}', "2 cores"),
+        ("Node", "annotations", "node.koordinator.sh/raw-allocatable", '{"cpu": 8, "memory": "1Gi"}', '{"cpu": 8}'),
+        ("Node", "annotations", "node.koordinator.sh/cpu-normalization-ratio", "1.2", "fast"),
+        ("Node", "annotations", "node.koordinator.sh/third-party-allocations", '{"allocations": []}', "{"),
+        ("Pod", "labels", "koordinator.sh/qosClass", "LS", "LSX"),
+        ("Pod", "labels", "koordinator.sh/priority-class", "koord-batch", "golden"),
+        ("Pod", "labels", "koordinator.sh/priority", "-3", "high"),
+        ("Pod", "annotations", "koordinator.sh/eviction-enabled", "false", "no"),
+        ("Pod", "annotations", "koordinator.sh/eviction-policy", '["evictByNodeMemoryUsage"]', "{"),
+        ("Pod", "annotations", "koordinator.sh/eviction-priority", "7", "last"),
+        ("Pod", "annotations", "scheduling.koordinator.sh/eviction-cost", "-100", "+1"),
+    ],
+)
+def test_a_mark_is_read_with_its_value_and_in_its_place(kind: str, form: str, key: str, good: str, bad: str) -> None:
+    other = "annotations" if form == "labels" else "labels"
+    (read,) = convert([marked(kind, form, key, good)]).report
+    assert (read.outcome, read.field) == (ImportOutcome.ALIAS, f"{form[:-1]} {key}")
+    (refused,) = convert([marked(kind, form, key, bad)]).report
+    assert refused.outcome is ImportOutcome.REFUSED
+    assert refused.note
+    if kind == "Node" or key in ("koordinator.sh/qosClass", "koordinator.sh/priority-class"):
+        (dropped,) = convert([marked(kind, other, key, good)]).report
+        assert (dropped.outcome, dropped.note) == (ImportOutcome.DROPPED, "nothing reads it")
+
+
+def test_a_label_that_a_converted_profile_reads_is_read() -> None:
+    selecting = profile(
+        selector={"matchLabels": {"koordinator.sh/enable-colocation": "true"}},
+        labelKeysMapping={"app.koordinator.sh/team": "team"},
+        qosClass="BE",
+    )
+    pods = [
+        marked("Pod", "labels", "koordinator.sh/enable-colocation", "true"),
+        marked("Pod", "labels", "app.koordinator.sh/team", "a"),
+        marked("Pod", "labels", "koordinator.sh/other", "true"),
+    ]
+    made = convert([*pods, selecting])
+    said = {line.field: (str(line.outcome), line.target) for line in made.report if line.source == "Pods"}
+    assert said == {
+        "label koordinator.sh/enable-colocation": ("alias", "ClusterColocationProfile/p"),
+        "label app.koordinator.sh/team": ("alias", "ClusterColocationProfile/p"),
+        "label koordinator.sh/other": ("dropped", ""),
+    }
+    without = made.without({"ClusterColocationProfile/p": "no"})
+    assert {str(line.outcome) for line in without.report if line.source == "Pods"} == {"dropped"}
+
+
+def test_parents_in_a_circle_are_refused_by_name_with_all_below_them() -> None:
+    quotas = [quota(name, {"parent": parent}) for name, parent in (("b", "c"), ("c", "a"), ("a", "b"), ("x", "a"))]
+    made = convert([*quotas, quota("own", {"parent": "own"}), quota("fine"), quota("lost", {"parent": "y"})])
+    assert {document.name for document in made.documents} == {"fine"}
+    assert {line.source.removeprefix("ElasticQuota "): line.note for line in lines(made, "refused")} == {
+        **dict.fromkeys("abc", "its parents are a cycle: a -> b -> c -> a"),
+        "x": "a is in a cycle: a -> b -> c -> a",
+        "own": "its parents are a cycle: own -> own",
+        "lost": "there is no quota y in what was read",
+    }
+
+
 @pytest.mark.parametrize(
     ("document", "field", "note"),
     [

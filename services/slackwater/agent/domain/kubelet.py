@@ -17,7 +17,7 @@ from slackwater.apiserver.resource_names import ALIAS_DOMAIN, OWN_DOMAIN
 from slackwater.apiserver.workloads import workload_by_names
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
-from slackwater.model.tiers import LABEL_QOS, LABEL_TIER, QoSClass, Tier, default_qos, tier_of_priority
+from slackwater.model.tiers import LABEL_QOS, LABEL_TIER, QoSClass, Tier, default_qos, tier_named, tier_of_priority
 from slackwater.waterline.facts import eviction_marks as marks
 
 LENDING_TIERS = (Tier.BATCH, Tier.MID)
@@ -38,7 +38,7 @@ _FROM_ANNOTATIONS = (
     *EVICTION_MARKS,
 )
 """What planners read from labels and users of Kubernetes write as annotations."""
-_TIERS, _CLASSES = frozenset(map(str, Tier)), frozenset(map(str, QoSClass))
+_CLASSES = frozenset(map(str, QoSClass))
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -104,9 +104,8 @@ def tier_of(pod: NodePod) -> Tier:
     """By the label, then the priority, then the resources that it borrows, then its classes. As the field has it, a
     pod without any of those is batch where Kubernetes gives it nothing (BestEffort), and else prod."""
     labels = dict(pod.record.labels)
-    named = marks.first_of(labels, LABEL_TIER)
-    if named in _TIERS:
-        return Tier(named)
+    if (named := tier_named(marks.first_of(labels, LABEL_TIER))) is not None:
+        return named
     if (tier := tier_of_priority(pod.record.priority)) is not None:
         return tier
     if pod.record.priority >= marks.SYSTEM_CRITICAL:
