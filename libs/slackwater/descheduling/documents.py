@@ -161,7 +161,7 @@ class DeschedulerNodePool(Part):
         _not_above("prodHighThresholds", "highThresholds"),
     )
 
-    name: Name
+    name: Name = Field(description="of the pool, unique in the profile")
     node_selector: LabelSelector | None = Field(
         None, description="labels of the nodes; absent: all that no earlier pool drained"
     )
@@ -189,7 +189,9 @@ class DeschedulerLowNodeLoad(Part):
 
     LIST_KEYS: ClassVar[Mapping[str, str]] = {"nodePools": "name"}
 
-    node_pools: Annotated[tuple[DeschedulerNodePool, ...], Field(min_length=1, max_length=50)]
+    node_pools: Annotated[tuple[DeschedulerNodePool, ...], Field(min_length=1, max_length=50)] = Field(
+        description="thresholds of pools of nodes, in their order"
+    )
     load: Literal["measured", "predicted"] = Field("measured", description="which load is balanced")
     number_of_nodes: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         0, description="acts only with more low nodes than this"
@@ -236,7 +238,7 @@ class DeschedulerLowNodeLoad(Part):
 class DeschedulerPlugin(Part):
     """A plugin by the name of its entry point, and its arguments."""
 
-    name: Name
+    name: Name = Field(description="of the plugin")
     args: Annotated[dict[Name, bool | int | float | str | tuple[str, ...]], Field(max_length=MOST_NAMES)] = Field(
         default_factory=dict, description="arguments of the plugin, by name"
     )

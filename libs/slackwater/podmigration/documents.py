@@ -74,9 +74,9 @@ Text253 = Annotated[str, StringConstraints(max_length=253, pattern=r"^[^\x00-\x1
 class PodReference(Part):
     """The pod that is to move: by UID, or by namespace and name."""
 
-    namespace: Text253 = ""
-    name: Text253 = ""
-    uid: Text253 = ""
+    namespace: Text253 = Field("", description="of the pod")
+    name: Text253 = Field("", description="of the pod")
+    uid: Text253 = Field("", description="of the pod; goes before its name")
 
 
 class PodMigrationJobSpec(Part):
@@ -101,44 +101,44 @@ class PodMigrationJobSpec(Part):
 class MigrationConditionStatus(Part):
     """One condition of a job."""
 
-    type: str
-    status: Literal["True", "False"]
-    reason: str = ""
-    message: str = ""
-    since: str = ""
+    type: str = Field(description="of the condition")
+    status: Literal["True", "False"] = Field(description="whether it holds")
+    reason: str = Field("", description="in one word")
+    message: str = Field("", description="in words")
+    since: str = Field("", description="when it began to hold")
 
 
 class JobHoldStatus(Part):
     """What holds a waiting job: `count` of `limit` are in use at `scope`."""
 
-    filter: str
-    scope: str = ""
-    count: int
-    limit: int
-    since: str = ""
+    filter: str = Field(description="limit that holds it")
+    scope: str = Field("", description="where it counts: a node, a namespace, a workload")
+    count: int = Field(description="moves there in progress")
+    limit: int = Field(description="how many are allowed")
+    since: str = Field("", description="when it began to wait")
 
 
 class PodMigrationJobStatus(Part):
     """Set by the server. `node` is where the pod goes, `outcome` what a job that ended left behind. `downtimeSeconds`:
     from the end of the old pod to the new one being ready, as the server received both."""
 
-    phase: str
-    step: str
-    reason: str = ""
-    message: str = ""
-    from_node: str = ""
-    node: str = ""
-    reservation: str = ""
-    replacement: str = ""
-    outcome: str = ""
-    pod: str = ""
-    workload: str = ""
-    source: str = ""
-    held_by: JobHoldStatus | None = None
-    submitted_at: str = ""
-    ended_at: str = ""
-    downtime_seconds: float | None = None
-    conditions: tuple[MigrationConditionStatus, ...] = ()
+    phase: str = Field(description="Pending, Running, Succeeded, Failed or Aborted")
+    step: str = Field(description="what is done now")
+    reason: str = Field("", description="of the phase, in one word")
+    message: str = Field("", description="the same in words")
+    from_node: str = Field("", description="node of the pod at the beginning")
+    node: str = Field("", description="where the pod goes")
+    reservation: str = Field("", description="Reservation that keeps room for it")
+    replacement: str = Field("", description="pod that came in its place")
+    outcome: str = Field("", description="what a job that ended left behind")
+    pod: str = Field("", description="namespace and name of the pod")
+    workload: str = Field("", description="key of the pod's controller")
+    source: str = Field("", description="what asked for the move")
+    held_by: JobHoldStatus | None = Field(None, description="limit for which it waits; absent: none")
+    submitted_at: str = Field("", description="when it was asked for")
+    ended_at: str = Field("", description="when it ended")
+    downtime_seconds: float | None = Field(None, description="from the end of the old pod to the new one being ready")
+    conditions: tuple[MigrationConditionStatus, ...] = Field((), description="what holds of the job")
 
 
 class PodMigrationJob(Resource):
@@ -156,7 +156,7 @@ class LimiterSpec(Part):
 
     duration: Duration = Field("5m", description="0s switches it off")
     max_migrating: Share | None = Field(None, description="count or percent; none: the budget of the workload")
-    burst: Annotated[int, Field(ge=1, le=1000)] = 1
+    burst: Annotated[int, Field(ge=1, le=1000)] = Field(1, description="moves at once")
 
 
 class ArbitrationArgsSpec(Part):

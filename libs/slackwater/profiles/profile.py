@@ -40,9 +40,13 @@ class PriorityClass(Part):
     """A PriorityClass with the value and policy that it has. The API server refuses a pod that states others, and
     resolves classes before it applies profiles, so that the profile must state them."""
 
-    name: DnsName
-    value: Annotated[int, Field(ge=-(2**31), le=10**9)]
-    preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
+    name: DnsName = Field(description="of the PriorityClass that the pods get; it must be in the cluster")
+    value: Annotated[int, Field(ge=-(2**31), le=10**9)] = Field(
+        description="of that class; it must be in the range of the tier"
+    )
+    preemption_policy: Literal["PreemptLowerPriority", "Never"] = Field(
+        "PreemptLowerPriority", description="of that class"
+    )
 
 
 def _rules() -> tuple[CelRule, ...]:
@@ -87,20 +91,20 @@ class ClusterColocationProfileSpec(Part):
     probability: Annotated[int, Field(ge=0, le=100)] = Field(
         100, description="percent of the selected workloads; all pods of one controller change, or none"
     )
-    labels: Labels = Field(default_factory=dict)
-    annotations: Annotations = Field(default_factory=dict)
+    labels: Labels = Field(default_factory=dict, description="labels that the pods get")
+    annotations: Annotations = Field(default_factory=dict, description="annotations that the pods get")
     label_keys_mapping: KeysMapping = Field(
         default_factory=dict, description="from a label of the pod to another that gets its value; a missing one none"
     )
     annotation_keys_mapping: KeysMapping = Field(default_factory=dict, description="the same for annotations")
     tier: Literal["prod", "mid", "batch", "free"] | None = Field(None, description="label slackwater.io/tier")
     qos_class: Literal["LSE", "LSR", "LS", "BE", "SYSTEM"] | None = Field(None, description="label slackwater.io/qos")
-    priority_class: PriorityClass | None = None
+    priority_class: PriorityClass | None = Field(None, description="priority class that the pods get")
     resource_domain: ResourceDomain = Field(
         "slackwater.io",
         description="of the resources that CPU and memory of tier batch or mid are rewritten to; none: they stay",
     )
-    scheduler_name: DnsName | None = None
+    scheduler_name: DnsName | None = Field(None, description="scheduler that places the pods")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -19,11 +19,11 @@ from slackwater.resources.selectors import LabelSelector
 class ReservationOwnerSpec(Part):
     """Pods that may use it. All that is set must hold; where nothing is set, none matches."""
 
-    namespace: Text253 = ""
-    name: Text253 = ""
-    uid: Text253 = ""
+    namespace: Text253 = Field("", description="of the pod; empty: any")
+    name: Text253 = Field("", description="of the pod; empty: any")
+    uid: Text253 = Field("", description="of the pod; empty: any")
     workload: Text253 = Field("", description="key of the controller, as agents report it")
-    label_selector: LabelSelector | None = None
+    label_selector: LabelSelector | None = Field(None, description="labels of the pod; absent: any")
 
 
 class ReservationSpec(Part):
@@ -56,13 +56,13 @@ class ReservationSpec(Part):
 class ReservationStatus(Part):
     """Set by the server."""
 
-    phase: str
-    reason: str = ""
-    message: str = ""
-    node_name: str = ""
-    job: str = ""
-    current_owners: tuple[str, ...] = ()
-    since: str = ""
+    phase: str = Field(description="Pending, Available, Succeeded or Failed")
+    reason: str = Field("", description="of the phase, in one word")
+    message: str = Field("", description="the same in words")
+    node_name: str = Field("", description="node that keeps the room")
+    job: str = Field("", description="PodMigrationJob that it is for")
+    current_owners: tuple[str, ...] = Field((), description="pods that use it")
+    since: str = Field("", description="when the phase began")
 
 
 class ReservationDocument(Resource):

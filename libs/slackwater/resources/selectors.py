@@ -53,9 +53,11 @@ class LabelExpression(Part):
         ),
     )
 
-    key: Annotated[str, Field(min_length=1)]
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    values: Values = ()
+    key: Annotated[str, Field(min_length=1)] = Field(description="label")
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"] = Field(
+        description="NotIn also holds where the label is absent"
+    )
+    values: Values = Field((), description="of In and NotIn")
 
     @model_validator(mode="after")
     def _values_fit(self) -> Self:
@@ -68,8 +70,10 @@ class LabelExpression(Part):
 class LabelSelector(Part):
     """All conditions hold. Without any it matches everything."""
 
-    match_labels: dict[str, str] = Field(default_factory=dict)
-    match_expressions: tuple[LabelExpression, ...] = ()
+    match_labels: dict[str, str] = Field(
+        default_factory=dict, description="labels and their values, all of which are there"
+    )
+    match_expressions: tuple[LabelExpression, ...] = Field((), description="conditions, all of which hold")
 
     @cached_property
     def selector(self) -> Selector:

@@ -35,8 +35,8 @@ _DEFAULTS: Final = LoopPolicy()
 class ClusterRuleSpec(RuleSpec):
     """A rule that may leave out what it does, and then throttles."""
 
-    restore_threshold: Samples = 2
-    action_name: Label = THROTTLE
+    restore_threshold: Samples = Field(2, description="so many samples in a row below it end the action")
+    action_name: Label = Field(THROTTLE, description="AvoidanceAction that is carried out")
 
 
 class ThrottleSpec(Part):
@@ -47,27 +47,70 @@ class ThrottleSpec(Part):
     minRequestRatio  nor below this share of the pod's request
     """
 
-    excess_ratio: Ratio = 0.10
-    min_cpu_milli: Annotated[int, Field(ge=KERNEL_MINIMUM_MILLI, le=1_000_000)] = 50
-    min_request_ratio: Ratio = 0.0
-    min_change_ratio: Ratio = _DEFAULTS.min_change_ratio
-    step_ratio: Annotated[float, Field(gt=0, le=1)] = _DEFAULTS.step_ratio
-    release_ratio: Ratio = _DEFAULTS.release_ratio
-    headroom_margin_ratio: Ratio = _DEFAULTS.headroom_margin_ratio
-    settle_seconds: Seconds = _DEFAULTS.settle_seconds
-    pending_seconds: Seconds = _DEFAULTS.pending_seconds
-    relapse_seconds: Seconds = _DEFAULTS.relapse_seconds
-    probe_seconds: Seconds = _DEFAULTS.probe_seconds
-    probe_ratio: Annotated[float, Field(gt=0, le=1)] = _DEFAULTS.probe_ratio
-    quota: QuotaUse = _DEFAULTS.quota
-    quota_after_seconds: Seconds = _DEFAULTS.quota_after_seconds
-    trials: Annotated[int, Field(ge=1, le=100)] = _DEFAULTS.trials
-    least_relief: Ratio = _DEFAULTS.least_relief
-    useless_backoff_seconds: Seconds = _DEFAULTS.useless_backoff_seconds
-    useless_backoff_most_seconds: Seconds = _DEFAULTS.useless_backoff_most_seconds
-    damping_seconds: Seconds = _DEFAULTS.damping_seconds
-    damping_most_seconds: Seconds = _DEFAULTS.damping_most_seconds
-    surges_per_hour: Annotated[int, Field(ge=0, le=3600)] = _DEFAULTS.surges_per_hour
+    excess_ratio: Ratio = Field(0.10, description="how much more than the gap may be released, as a share of it")
+    min_cpu_milli: Annotated[int, Field(ge=KERNEL_MINIMUM_MILLI, le=1_000_000)] = Field(
+        50, description="no limit is set below so many milli-cores"
+    )
+    min_request_ratio: Ratio = Field(0.0, description="no limit is set below this share of the pod's request")
+    min_change_ratio: Ratio = Field(
+        _DEFAULTS.min_change_ratio, description="smaller changes are not written, as a share of the node's CPU"
+    )
+    step_ratio: Annotated[float, Field(gt=0, le=1)] = Field(
+        _DEFAULTS.step_ratio, description="most that one cycle gives back, as a share"
+    )
+    release_ratio: Ratio = Field(
+        _DEFAULTS.release_ratio,
+        description="prod use at or below this share of its demand at the trigger: the demand is gone",
+    )
+    headroom_margin_ratio: Ratio = Field(
+        _DEFAULTS.headroom_margin_ratio,
+        description="share of the node that stays idle when limits rise while the demand is still high",
+    )
+    settle_seconds: Seconds = Field(
+        _DEFAULTS.settle_seconds,
+        description="a sample counts only if it ends so long after the last write was observed",
+    )
+    pending_seconds: Seconds = Field(
+        _DEFAULTS.pending_seconds, description="an unconfirmed write is no longer waited for after this time"
+    )
+    relapse_seconds: Seconds = Field(
+        _DEFAULTS.relapse_seconds,
+        description="a trigger so soon after a raise is attributed to it: the next ones come later and smaller",
+    )
+    probe_seconds: Seconds = Field(
+        _DEFAULTS.probe_seconds, description="calm for so long allows small raises, whatever prod uses"
+    )
+    probe_ratio: Annotated[float, Field(gt=0, le=1)] = Field(
+        _DEFAULTS.probe_ratio, description="size of such a raise per cycle, as a share"
+    )
+    quota: QuotaUse = Field(
+        _DEFAULTS.quota,
+        description="when-helpful: limits come where weights do not suffice, and go if without effect; always: at once",
+    )
+    quota_after_seconds: Seconds = Field(
+        _DEFAULTS.quota_after_seconds,
+        description="a waterline that weights protect stays crossed for so long before limits are tried",
+    )
+    trials: Annotated[int, Field(ge=1, le=100)] = Field(
+        _DEFAULTS.trials, description="so many samples are compared to judge whether limits help"
+    )
+    least_relief: Ratio = Field(
+        _DEFAULTS.least_relief, description="limits help if they relieve this much more than without them, as a share"
+    )
+    useless_backoff_seconds: Seconds = Field(
+        _DEFAULTS.useless_backoff_seconds,
+        description="how long limits that did not help are not tried again; doubles each time",
+    )
+    useless_backoff_most_seconds: Seconds = Field(
+        _DEFAULTS.useless_backoff_most_seconds, description="the longest such time"
+    )
+    damping_seconds: Seconds = Field(
+        _DEFAULTS.damping_seconds, description="wait before limits rise after a reversal; doubles with each"
+    )
+    damping_most_seconds: Seconds = Field(_DEFAULTS.damping_most_seconds, description="the longest such wait")
+    surges_per_hour: Annotated[int, Field(ge=0, le=3600)] = Field(
+        _DEFAULTS.surges_per_hour, description="reversals for surges of prod that are not damped"
+    )
 
     def loop(self) -> LoopPolicy:
         own = {"excess_ratio", "min_cpu_milli", "min_request_ratio"}
@@ -81,11 +124,20 @@ class NodeQosSpec(Part):
 
     LIST_KEYS: ClassVar[Mapping[str, str]] = {"rules": "name"}
 
-    mode: Literal["observe", "throttle", "evict"] = "throttle"
-    weights: WeightChoice = "by-tier-idle"
-    rules: Annotated[tuple[ClusterRuleSpec, ...], Field(max_length=50)]
-    throttle: ThrottleSpec = ThrottleSpec()
-    memory: MemorySpec = MemorySpec()
+    mode: Literal["observe", "throttle", "evict"] = Field(
+        "throttle",
+        description="of pools without an Autonomy: observe only records, throttle acts on limits, evict also ends pods",
+    )
+    weights: WeightChoice = Field(
+        "by-tier-idle", description="how pods share CPU: by request, by tier, or by tier with batch and free as idle"
+    )
+    rules: Annotated[tuple[ClusterRuleSpec, ...], Field(max_length=50)] = Field(
+        description="waterlines, each with its action"
+    )
+    throttle: ThrottleSpec = Field(ThrottleSpec(), description="how CPU limits move")
+    memory: MemorySpec = Field(
+        MemorySpec(), description="how memory of batch and free pods is throttled, and that of prod protected"
+    )
 
     @field_validator("rules")
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, ClassVar, Literal
 
@@ -226,3 +227,21 @@ def test_an_admission_policy_is_made_where_the_schema_cannot_say_it(kind: Kind) 
     assert len(policy["spec"]["validations"]) == len(rules)
     assert binding["spec"] == {"policyName": policy["metadata"]["name"], "validationActions": ["Deny"]}
     assert policy["spec"]["matchConstraints"]["resourceRules"][0]["resources"] == [kind.plural]
+
+
+@pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.name)
+def test_every_field_has_a_description(kind: Kind) -> None:
+    """`kubectl explain` shows them; Kubernetes itself describes metadata."""
+    schema = schema_of(kind)
+    assert schema["description"]
+    assert [path for part in ("spec", "status") for path in _undescribed(schema["properties"][part], part)] == []
+
+
+def _undescribed(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    for name, field in schema.get("properties", {}).items():
+        if not field.get("description"):
+            yield f"{path}.{name}"
+        yield from _undescribed(field, f"{path}.{name}")
+    for inner in (schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(inner, Mapping):
+            yield from _undescribed(inner, f"{path}[]")

@@ -149,6 +149,10 @@ def _written(schema: Schema) -> Schema:
     return made
 
 
+def _text(description: str, **bounds: Any) -> Schema:
+    return {"type": "string", "description": description, **bounds}
+
+
 _CONDITIONS: Final[Schema] = {
     "type": "array",
     "description": f"{FOLLOWED}: whether the stored generation is in force.",
@@ -158,12 +162,17 @@ _CONDITIONS: Final[Schema] = {
         "type": "object",
         "required": ["type", "status"],
         "properties": {
-            "type": {"type": "string", "maxLength": 316},
-            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
-            "observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
-            "lastTransitionTime": {"type": "string", "format": "date-time"},
-            "reason": {"type": "string", "maxLength": 1024},
-            "message": {"type": "string", "maxLength": 32768},
+            "type": _text("of the condition", maxLength=316),
+            "status": _text("whether it holds", enum=["True", "False", "Unknown"]),
+            "observedGeneration": {
+                "type": "integer",
+                "format": "int64",
+                "minimum": 0,
+                "description": "the generation that it is about",
+            },
+            "lastTransitionTime": _text("when the status became another one", format="date-time"),
+            "reason": _text("in one word", maxLength=1024),
+            "message": _text("in words", maxLength=32768),
         },
     },
 }

@@ -31,11 +31,13 @@ class CpuThrottleSpec(Part):
             by_admission=True,
         ),
     )
-    min_ratio: Share = Decimal(0)
-    step_ratio: Step = Decimal(1)
-    restore_step_ratio: Step = Decimal("0.5")
-    request_ratio: Share = Decimal(0)
-    min_cpu: Written = "50m"
+    min_ratio: Share = Field(Decimal(0), description="no CPU limit is set below this share of the node's CPU")
+    step_ratio: Step = Field(Decimal(1), description="most of a pod's limit that one cycle takes, as a share")
+    restore_step_ratio: Step = Field(
+        Decimal("0.5"), description="most of a limit that one cycle gives back, as a share"
+    )
+    request_ratio: Share = Field(Decimal(0), description="no CPU limit is set below this share of the pod's request")
+    min_cpu: Written = Field("50m", description="no CPU limit is set below this quantity")
 
     @field_validator("min_cpu")
     @classmethod
@@ -55,18 +57,24 @@ class CpuThrottleSpec(Part):
 class EvictionSpec(Part):
     """`terminationGracePeriodSeconds` shortens that of the pod; of several actions the shortest counts."""
 
-    termination_grace_period_seconds: Annotated[int, Field(ge=0, le=86400)] | None = None
+    termination_grace_period_seconds: Annotated[int, Field(ge=0, le=86400)] | None = Field(
+        None, description="shortens that of the pod; of several actions the shortest counts"
+    )
 
 
 class AvoidanceActionSpec(Part):
     """`coolDownSeconds`: how long after the last trigger the node stays closed to new pods."""
 
-    cool_down_seconds: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = 300.0
-    throttle: CpuThrottleSpec | None = None
-    memory: MemoryThrottleSpec | None = None
-    eviction: EvictionSpec | None = None
-    disable_scheduling: bool = True
-    description: Annotated[str, Field(max_length=1024)] = ""
+    cool_down_seconds: Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)] = Field(
+        300.0, description="how long after the last trigger the node stays closed to new pods"
+    )
+    throttle: CpuThrottleSpec | None = Field(None, description="how CPU limits move; absent: CPU is not throttled")
+    memory: MemoryThrottleSpec | None = Field(
+        None, description="how memory limits move; absent: memory is not throttled"
+    )
+    eviction: EvictionSpec | None = Field(None, description="present: pods may be evicted")
+    disable_scheduling: bool = Field(True, description="whether the node is closed to new pods meanwhile")
+    description: Annotated[str, Field(max_length=1024)] = Field("", description="what it is for, in words")
 
 
 class AvoidanceAction(Resource):

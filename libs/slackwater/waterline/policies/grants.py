@@ -22,15 +22,35 @@ class AutonomySpec(Part):
     limit evictions of one node; `blanketThrottles` and `blanketEvictions`, pods of one node and cycle for metrics that
     cannot be quantified."""
 
-    node_pool: Pool | None = None
-    mode: Literal["observe", "throttle", "evict"]
-    evictions_per_hour: Annotated[int, Field(ge=0, le=100_000)] = _DEFAULTS.evictions_per_hour
-    reliefs_missed: Annotated[int, Field(ge=1, le=1000)] = _DEFAULTS.reliefs_missed
-    node_evictions_per_cycle: Annotated[int, Field(ge=1, le=1000)] = _LIMITS.evictions_per_cycle or 1
-    node_evictions_per_hour: Annotated[int, Field(ge=1, le=100_000)] = _LIMITS.evictions_per_hour or 1
-    blanket_throttles: Annotated[int, Field(ge=0, le=100)] = _LIMITS.blanket_throttles
-    blanket_evictions: Annotated[int, Field(ge=0, le=100)] = _LIMITS.blanket_evictions
-    hold_seconds: Annotated[float, Field(gt=0, le=604_800, allow_inf_nan=False)] = _DEFAULTS.hold_seconds
+    node_pool: Pool | None = Field(None, description="pool that it is for; absent: the one of the document's name")
+    mode: Literal["observe", "throttle", "evict"] = Field(
+        description="observe: decisions are only recorded; throttle: limits are set; evict: pods may be ended too"
+    )
+    evictions_per_hour: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        _DEFAULTS.evictions_per_hour,
+        description="above so many evictions in the pool it only throttles for holdSeconds",
+    )
+    reliefs_missed: Annotated[int, Field(ge=1, le=1000)] = Field(
+        _DEFAULTS.reliefs_missed,
+        description="after so many evictions in a row without relief it only throttles for holdSeconds",
+    )
+    node_evictions_per_cycle: Annotated[int, Field(ge=1, le=1000)] = Field(
+        _LIMITS.evictions_per_cycle or 1, description="most evictions of one node in a cycle"
+    )
+    node_evictions_per_hour: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        _LIMITS.evictions_per_hour or 1, description="most evictions of one node in an hour"
+    )
+    blanket_throttles: Annotated[int, Field(ge=0, le=100)] = Field(
+        _LIMITS.blanket_throttles,
+        description="most pods of one node and cycle that are throttled for a metric that cannot be quantified",
+    )
+    blanket_evictions: Annotated[int, Field(ge=0, le=100)] = Field(
+        _LIMITS.blanket_evictions,
+        description="most pods of one node and cycle that are evicted for a metric that cannot be quantified",
+    )
+    hold_seconds: Annotated[float, Field(gt=0, le=604_800, allow_inf_nan=False)] = Field(
+        _DEFAULTS.hold_seconds, description="how long it only throttles after it stepped back from evict"
+    )
 
 
 class Autonomy(Resource):

@@ -39,13 +39,23 @@ class MemoryThrottleSpec(Part):
         )
         for field in ("minMemory", "minChange")
     )
-    min_request_ratio: Share = _DEFAULTS.min_ratio
-    min_memory: Written = "64Mi"
-    unreclaimable_margin: Margin = _DEFAULTS.margin_ratio
-    step_ratio: Step = _DEFAULTS.step_ratio
-    restore_step_ratio: Step = _DEFAULTS.restore_step_ratio
-    min_change: Written = "16Mi"
-    refault_horizon_seconds: Horizon = _DEFAULTS.horizon_seconds
+    min_request_ratio: Share = Field(
+        _DEFAULTS.min_ratio, description="no limit is set below this share of the pod's memory request"
+    )
+    min_memory: Written = Field("64Mi", description="no limit is set below this quantity")
+    unreclaimable_margin: Margin = Field(
+        _DEFAULTS.margin_ratio, description="no limit is set below so many times the memory that the kernel cannot drop"
+    )
+    step_ratio: Step = Field(
+        _DEFAULTS.step_ratio, description="most of what a pod holds that one cycle takes, as a share"
+    )
+    restore_step_ratio: Step = Field(
+        _DEFAULTS.restore_step_ratio, description="most of a limit that one cycle gives back, as a share"
+    )
+    min_change: Written = Field("16Mi", description="smaller changes are not written")
+    refault_horizon_seconds: Horizon = Field(
+        _DEFAULTS.horizon_seconds, description="what prod reads again within this time is what it lacks"
+    )
 
     @field_validator("min_memory", "min_change")
     @classmethod
@@ -71,4 +81,7 @@ class MemorySpec(MemoryThrottleSpec):
     """The parameters of the action `throttle`. `protection`: whether agents protect the requested memory of prod pods
     with memory.low or memory.min of cgroup v2."""
 
-    protection: ProtectionChoice = "none"
+    protection: ProtectionChoice = Field(
+        "none",
+        description="whether agents protect the requested memory of prod pods, and by memory.low or memory.min",
+    )

@@ -45,9 +45,11 @@ class ScopeExpression(Part):
         ),
     )
 
-    scope_name: Literal["QOSClass", "Priority", "Namespace"]
-    operator: Literal["In", "NotIn"]
-    values: Annotated[Values, Field(min_length=1)]
+    scope_name: Literal["QOSClass", "Priority", "Namespace"] = Field(description="what of the pod is compared")
+    operator: Literal["In", "NotIn"] = Field(description="whether it must be one of the values, or none of them")
+    values: Annotated[Values, Field(min_length=1)] = Field(
+        description="QoS classes, priorities and ranges of them (both ends count), or namespaces"
+    )
 
     @model_validator(mode="after")
     def _known(self) -> ScopeExpression:
@@ -94,7 +96,9 @@ def _range_of(text: str) -> range:
 class ScopeSelector(Part):
     """All conditions hold."""
 
-    match_expressions: tuple[ScopeExpression, ...] = ()
+    match_expressions: tuple[ScopeExpression, ...] = Field(
+        (), description="conditions, all of which hold; without one it matches every pod"
+    )
 
     def matches(self, pod: PodUse) -> bool:
         for one in self.match_expressions:  # noqa: SIM110 - a third faster than all(), once per pod and policy
@@ -112,9 +116,11 @@ class ScopeSelector(Part):
 class PodQosSpec(Part):
     """Both selectors hold; with neither it matches nothing. A scopeSelector without conditions matches every pod."""
 
-    label_selector: LabelSelector | None = None
-    scope_selector: ScopeSelector | None = None
-    allowed_actions: Annotated[tuple[Label, ...], Field(max_length=50)] = ()
+    label_selector: LabelSelector | None = Field(None, description="labels of the pods")
+    scope_selector: ScopeSelector | None = Field(None, description="QoS class, priority or namespace of the pods")
+    allowed_actions: Annotated[tuple[Label, ...], Field(max_length=50)] = Field(
+        (), description="AvoidanceActions that may be carried out on the pods; empty: none"
+    )
 
     def matches(self, pod: PodUse) -> bool:
         if self.label_selector is None and self.scope_selector is None:

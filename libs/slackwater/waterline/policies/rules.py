@@ -54,10 +54,10 @@ class MetricRuleSpec(Part):
             by_admission=True,
         ),
     )
-    name: str
-    selector: LabelSelector | None = None
-    value: Written
-    target: Written | None = None
+    name: str = Field(description="of the metric")
+    selector: LabelSelector | None = Field(None, description="labels of the pods that count; absent: all")
+    value: Written = Field(description="waterline, in the metric's dimension: cores, bytes or a ratio")
+    target: Written | None = Field(None, description="down to what is released; absent: the waterline")
 
     @model_validator(mode="after")
     def _fits(self, info: ValidationInfo) -> Self:
@@ -98,13 +98,15 @@ class RuleSpec(Part):
     """See slackwater.waterline.policies.values.Rule. `coolDownSeconds` counts from the last trigger; before it is over
     nothing is restored. Strategy Preview plans and records, and changes nothing."""
 
-    name: Label
-    metric_rule: MetricRuleSpec
-    avoidance_threshold: Samples = 1
-    restore_threshold: Samples = 1
-    cool_down_seconds: Seconds = 3.0
-    action_name: Label
-    strategy: Literal["None", "Preview"] = "None"
+    name: Label = Field(description="of the rule, unique in the document")
+    metric_rule: MetricRuleSpec = Field(description="what is measured, and the waterline")
+    avoidance_threshold: Samples = Field(
+        1, description="so many samples in a row above the waterline trigger the action"
+    )
+    restore_threshold: Samples = Field(1, description="so many samples in a row below it end the action")
+    cool_down_seconds: Seconds = Field(3.0, description="from the last trigger; before it is over nothing is restored")
+    action_name: Label = Field(description="AvoidanceAction that is carried out")
+    strategy: Literal["None", "Preview"] = Field("None", description="Preview plans and records, and changes nothing")
 
     def rule(self, policy: str, metrics: Metrics) -> Rule:
         metric = metrics.get(self.metric_rule.name)
@@ -131,8 +133,8 @@ class NodeQosRulesSpec(Part):
 
     LIST_KEYS: ClassVar[Mapping[str, str]] = {"rules": "name"}
 
-    selector: LabelSelector | None = None
-    rules: Annotated[tuple[RuleSpec, ...], Field(max_length=50)]
+    selector: LabelSelector | None = Field(None, description="labels of the nodes; absent: all")
+    rules: Annotated[tuple[RuleSpec, ...], Field(max_length=50)] = Field(description="waterlines, each with its action")
 
     @field_validator("rules")
     @classmethod

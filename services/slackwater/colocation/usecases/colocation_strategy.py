@@ -28,8 +28,8 @@ Value = Annotated[str, StringConstraints(max_length=253, pattern=r"^[^\x00-\x1f\
 class Expression(LabelExpression):
     """One condition on a label. `values` are required by In and NotIn and not allowed otherwise."""
 
-    key: Key
-    values: Annotated[tuple[Value, ...], Field(max_length=100)] = ()
+    key: Key = Field(description="label")
+    values: Annotated[tuple[Value, ...], Field(max_length=100)] = Field((), description="of In and NotIn")
 
 
 class NodeSelector(LabelSelector):
@@ -37,8 +37,12 @@ class NodeSelector(LabelSelector):
     as the label `slackwater.io/node-pool`.
     """
 
-    match_labels: Annotated[dict[Key, Value], Field(max_length=100)] = Field(default_factory=dict)
-    match_expressions: Annotated[tuple[Expression, ...], Field(max_length=100)] = ()
+    match_labels: Annotated[dict[Key, Value], Field(max_length=100)] = Field(
+        default_factory=dict, description="labels and their values, all of which are there"
+    )
+    match_expressions: Annotated[tuple[Expression, ...], Field(max_length=100)] = Field(
+        (), description="conditions, all of which hold"
+    )
 
 
 class ColocationStrategySpec(Part):
@@ -116,17 +120,17 @@ class Condition(Part):
     every selected node follows it as stored, or some have annotations or labels that cannot be used.
     """
 
-    type: Literal["Followed", "NodesFollow"]
-    status: Literal["True", "False"]
-    reason: str
-    message: str
+    type: Literal["Followed", "NodesFollow"] = Field(description="of the condition")
+    status: Literal["True", "False"] = Field(description="whether it holds")
+    reason: str = Field(description="in one word")
+    message: str = Field(description="in words")
 
 
 class NodeProblem(Part):
     """A node whose own annotation or label cannot be used."""
 
-    node: str
-    problem: str
+    node: str = Field(description="name of the node")
+    problem: str = Field(description="why its annotation or label cannot be used")
 
 
 class ColocationStrategyStatus(Part):
@@ -135,12 +139,12 @@ class ColocationStrategyStatus(Part):
     and `problems` lists the first of these by name.
     """
 
-    observed_generation: int = 0
-    effective: dict[str, Any] | None = None
-    nodes: int = 0
-    nodes_with_problems: int = 0
-    problems: tuple[NodeProblem, ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    observed_generation: int = Field(0, description="the generation in force")
+    effective: dict[str, Any] | None = Field(None, description="what the document comes to")
+    nodes: int = Field(0, description="nodes that follow the document")
+    nodes_with_problems: int = Field(0, description="nodes with annotations or labels that cannot be used")
+    problems: tuple[NodeProblem, ...] = Field((), description="the first of these, by name")
+    conditions: tuple[Condition, ...] = Field((), description="what holds of the document")
 
 
 class ColocationStrategy(Resource):

@@ -60,7 +60,7 @@ def _rate_rules() -> tuple[CelRule, ...]:
 class ModelSpec(Part):
     """A model of the registry (GET /v1/predictors lists them) and its settings."""
 
-    name: ModelName
+    name: ModelName = Field(description="of the model, as GET /v1/predictors lists them")
     settings: Annotated[
         dict[str, JsonValue],
         Field(
@@ -79,25 +79,31 @@ class ModelSpec(Part):
 class ModelsSpec(Part):
     """The model of each resource."""
 
-    cpu: ModelSpec | None = None
-    memory: ModelSpec | None = None
+    cpu: ModelSpec | None = Field(None, description="model of CPU")
+    memory: ModelSpec | None = Field(None, description="model of memory")
 
 
 class RatesSpec(Part):
     """Accepted share of 24 h windows above the peak, by resource."""
 
-    cpu: Rate | None = None
-    memory: Rate | None = None
+    cpu: Rate | None = Field(None, description="of CPU")
+    memory: Rate | None = Field(None, description="of memory")
 
 
 class CadenceSpec(Part):
     """When windows are folded and predictions are published; see slackwater.prediction.domain.policy.Cadence."""
 
-    histogram_update_interval_seconds: Interval | None = None
-    reporting_interval_seconds: Interval | None = None
-    check_prediction_interval_seconds: Interval | None = None
-    resource_diff_threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
-    force_update_interval_seconds: Interval | None = None
+    histogram_update_interval_seconds: Interval | None = Field(
+        None, description="how often windows are folded into histograms"
+    )
+    reporting_interval_seconds: Interval | None = Field(None, description="how often predictions are published")
+    check_prediction_interval_seconds: Interval | None = Field(None, description="how often predictions are computed")
+    resource_diff_threshold: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = Field(
+        None, description="a smaller change of a prediction is not published, as a share"
+    )
+    force_update_interval_seconds: Interval | None = Field(
+        None, description="after so long a prediction is published though it has not changed"
+    )
 
     def given(self) -> dict[str, float]:
         """Returns the fields of Cadence that this document sets."""
@@ -113,10 +119,12 @@ class PredictPolicySpec(Part):
 
     RULES: ClassVar[tuple[CelRule, ...]] = _rate_rules()
 
-    node_pool: Pool | None = None
-    models: ModelsSpec | None = None
-    violation_rate: Rate | RatesSpec | None = None
-    cadence: CadenceSpec | None = None
+    node_pool: Pool | None = Field(None, description="pool that it is for; absent: the one of the document's name")
+    models: ModelsSpec | None = Field(None, description="models by resource")
+    violation_rate: Rate | RatesSpec | None = Field(
+        None, description="accepted share of 24 h windows above the peak, for both resources or by resource"
+    )
+    cadence: CadenceSpec | None = Field(None, description="when windows are folded and predictions are published")
     protect_lsr: bool | None = Field(None, alias="protectLSR", description="CPU of LSR pods is never reclaimable")
 
     @model_validator(mode="after")
@@ -146,17 +154,17 @@ class PredictPolicySpec(Part):
 class EffectiveModel(Part):
     """A model in force; settings that are not listed have their default."""
 
-    name: str
-    settings: dict[str, JsonValue]
+    name: str = Field(description="of the model")
+    settings: dict[str, JsonValue] = Field(description="those that differ from the defaults")
 
 
 class EffectivePolicy(Part):
     """The policy that a document resolves to."""
 
-    cpu: EffectiveModel
-    memory: EffectiveModel
-    cadence: CadenceSpec
-    protect_lsr: bool = Field(alias="protectLSR")
+    cpu: EffectiveModel = Field(description="model of CPU")
+    memory: EffectiveModel = Field(description="model of memory")
+    cadence: CadenceSpec = Field(description="when windows are folded and predictions are published")
+    protect_lsr: bool = Field(alias="protectLSR", description="whether CPU of LSR pods is never reclaimable")
 
     @classmethod
     def of(cls, policy: PoolPolicy) -> EffectivePolicy:
@@ -172,9 +180,9 @@ class PredictPolicyStatus(Part):
     last usable one, which is still in force.
     """
 
-    observed_generation: int = 0
-    effective: EffectivePolicy | None = None
-    problem: str = ""
+    observed_generation: int = Field(0, description="the generation in force")
+    effective: EffectivePolicy | None = Field(None, description="what the document comes to")
+    problem: str = Field("", description="why the stored generation is not followed")
 
 
 class PredictPolicy(Resource):
