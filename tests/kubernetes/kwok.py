@@ -153,7 +153,8 @@ class KwokCluster:
         return ""
 
     async def writes(self) -> Mapping[str, int]:
-        """Writes that only Slackwater makes here, as the API server counts them."""
+        """Writes that only Slackwater makes here, as the API server counts them: `node status` are those that set
+        amounts (kwok too makes patches, as withdrawals are)."""
         found = {"node status": 0, "evictions": 0, "evictions refused": 0}
         for line in (await self.admin.get("metrics")).text.splitlines():
             if not line.startswith("apiserver_request_total{"):

@@ -5,6 +5,7 @@ The same as `make bench ARGS="--only kubernetes"` on twenty nodes; offers and de
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.kubernetes.test_evictions_on_api_server import EvictingSite, refusals
 from tests.kubernetes.test_service_on_api_server import until
 
 from slackwater.apiserver.records import PodRecord
+from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.eviction_completed import EvictionOutcome
 
 GIB = 1 << 30
@@ -70,7 +72,10 @@ async def test_pods_are_placed_refused_and_evicted_within_budgets(
     assert sum(pod.priority == PRIORITIES["batch-low"] for pod in gone) == 4 * 2, "what no budget holds goes"
     assert {pod.node for pod in gone} == set(NODES[:4]), "pods of other nodes stay"
     writes = await lending.writes()
-    assert writes["node status"] == 2 * len(NODES), "one write lends, one withdraws"
+    assert writes["node status"] == len(NODES), "one apply lends"
+    recorded = [event.data for event in site.bus.published if isinstance(event.data, DecisionRecorded)]
+    reasons = Counter(str(data.record.reason) for data in recorded)
+    assert reasons == dict.fromkeys(("status_offer_changed", "status_offer_withdrawn"), len(NODES)), "one withdraws"
     assert writes["evictions"] == len(gone), "each was accepted once"
     assert writes["evictions refused"] >= 2
     assert site.outcomes() == [EvictionOutcome.TERMINATED] * len(gone)
