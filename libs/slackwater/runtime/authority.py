@@ -12,6 +12,7 @@ from slackwater.model.errors import InvalidInput, Misconfigured
 
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 825
+DAY_SECONDS = 86_400
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
 
 
@@ -56,11 +57,25 @@ class Authority:
                 "-sha256", "-days", str(days), "-extfile", str(extensions), "-out", str(certificate),
             )  # fmt: skip
 
+    def is_due(self, certificate: Path, hosts: Sequence[str]) -> bool:
+        """Whether a certificate is to be issued anew: a third of its time is left, or it lacks one of these hosts."""
+        named = [_openssl("x509", "-in", str(certificate), "-noout", "-checkhost", host) for host in hosts]
+        seconds = CERTIFICATE_DAYS * DAY_SECONDS // 3
+        return any("does match" not in answer for answer in named) or not _holds(certificate, seconds)
 
-def _openssl(*arguments: str) -> None:
+
+def _holds(certificate: Path, seconds: int) -> bool:
+    """Whether a certificate is still valid after so long."""
+    answer = _openssl("x509", "-in", str(certificate), "-noout", "-checkend", str(seconds), allowed=(0, 1))
+    return "will not expire" in answer
+
+
+def _openssl(*arguments: str, allowed: Sequence[int] = (0,)) -> str:
+    """What openssl prints. Raises Misconfigured if it is not installed, or ends with a status that is not allowed."""
     tool = shutil.which("openssl")
     if tool is None:
         raise Misconfigured("openssl is not installed; install it, because it creates the certificates")
     done = subprocess.run([tool, *arguments], check=False, capture_output=True, text=True)
-    if done.returncode:
+    if done.returncode not in allowed:
         raise Misconfigured(f"openssl {arguments[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
+    return done.stdout

@@ -85,7 +85,8 @@ class ClusterSnapshot:
     """The kubelet's version of each."""
     namespace: str = "slackwater"
     namespaces: Mapping[str, str] = field(default_factory=dict)
-    """The enforced Pod Security Standard of slackwater and slackwater-node, of those that exist."""
+    """The enforced Pod Security Standard of the namespaces of services and agents, of those that exist."""
+    agents_namespace: str = "slackwater-node"
     needed_secrets: tuple[str, ...] = ()
     secrets: frozenset[str] | None = None
     """Names of the secrets of the namespace; None: it does not exist, or they may not be listed."""
@@ -234,9 +235,9 @@ def _lent(seen: ClusterSnapshot) -> Sequence[Finding]:
 
 
 def _namespaces(seen: ClusterSnapshot) -> Sequence[Finding]:
-    agents = seen.namespaces.get("slackwater-node")
+    agents = seen.namespaces.get(seen.agents_namespace)
     if agents in ("baseline", "restricted"):
-        text = f"namespace slackwater-node enforces {agents}"
+        text = f"namespace {seen.agents_namespace} enforces {agents}"
         advice = "the agent writes cgroups of its node: label it pod-security.kubernetes.io/enforce=privileged"
         return [Finding("security", Level.FAIL, text, advice)]
     return [Finding("security", Level.OK, "no namespace refuses the agent")]
@@ -248,7 +249,7 @@ def _secrets(seen: ClusterSnapshot) -> Sequence[Finding]:
     missing = [name for name in seen.needed_secrets if name not in seen.secrets]
     if missing:
         text = f"namespace {seen.namespace} lacks the secrets {', '.join(missing)}"
-        advice = "make them with `slackwater secrets` (deploy/kubernetes/README.md); pods wait for them"
+        advice = "the chart's job `secrets` makes them, else `slackwater secrets`; pods wait for them"
         return [Finding("secrets", Level.WARN, text, advice)]
     return [Finding("secrets", Level.OK, f"all in namespace {seen.namespace}")]
 

@@ -60,8 +60,18 @@ SERVICE_RIGHTS: Sequence[ClusterRight] = (
         ClusterRight(
             "admissionregistration.k8s.io",
             name,
-            ("list", "watch", "create", "patch", "delete"),
+            _READ,
+            "whether the policy of profiles is there",
+        )
+        for name in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
+    ),
+    *(
+        ClusterRight(
+            "admissionregistration.k8s.io",
+            name,
+            ("create", "patch", "delete"),
             "profiles, as the one policy that changes new pods",
+            name="profiles.slackwater.io",
         )
         for name in ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings")
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from slackwater.cli.cluster_findings import (
@@ -17,8 +18,8 @@ from slackwater.cli.cluster_findings import (
     OtherProgram,
 )
 from slackwater.cli.cluster_rights import INSTALL_RIGHTS, SERVICE_RIGHTS, ClusterRight
+from slackwater.cli.installed_release import InstalledRelease, installed_release, is_own
 from slackwater.model.errors import Misconfigured, NotFound, SlackwaterError
-from slackwater.runtime.service_list import service_names
 
 if TYPE_CHECKING:
     from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
@@ -28,7 +29,6 @@ AT_ONCE: Final = 8
 REVIEWS: Final = "apis/authorization.k8s.io/v1"
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 ENFORCED: Final = "pod-security.kubernetes.io/enforce"
-SERVICE_ACCOUNT: Final = "kubernetes"
 NAMES_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """With it the server answers with metadata: contents of secrets do not travel."""
 UNKNOWN_WRITER: Final = "an unnamed writer"
@@ -54,34 +54,36 @@ async def cluster_snapshot(server: HttpApiServer, namespace: str) -> ClusterSnap
     async def items(check: str, path: str, accept: str = "") -> list[Mapping[str, Any]] | None:
         async with limit:
             try:
-                return [item async for item in _items(server, path, accept)]
+                return [item async for item in list_items(server, path, accept)]
             except NotFound:
                 return []
             except SlackwaterError as error:
                 unread[check] = error.message
                 return None
 
-    nodes, classes, definitions, namespaces, sets, deployments = await asyncio.gather(
+    nodes, classes, definitions, namespaces, sets, deployments, servers = await asyncio.gather(
         items("nodes", "api/v1/nodes"),
         items("storage", "apis/storage.k8s.io/v1/storageclasses"),
         items("kinds", "apis/apiextensions.k8s.io/v1/customresourcedefinitions"),
         items("security", "api/v1/namespaces"),
         items("writers", "apis/apps/v1/daemonsets"),
         items("writers", "apis/apps/v1/deployments"),
+        items("writers", f"apis/apps/v1/namespaces/{namespace}/statefulsets"),
     )
+    release = installed_release(namespace, (*(sets or ()), *(deployments or ()), *(servers or ())))
     served, user, install = await asyncio.gather(
         _served_policies(server), _user(server), _missing(server, INSTALL_RIGHTS, namespace, limit, "")
     )
     enforced = {
         str(one["metadata"]["name"]): str((one["metadata"].get("labels") or {}).get(ENFORCED) or "")
         for one in namespaces or ()
-        if one["metadata"]["name"] in (namespace, "slackwater-node")
+        if one["metadata"]["name"] in (namespace, release.agents_namespace)
     }
     names: list[Mapping[str, Any]] | None = None
     service: tuple[str, ...] | None = None
     if namespace in enforced:
         names = await items("secrets", f"api/v1/namespaces/{namespace}/secrets", NAMES_ONLY)
-        service = await _service_rights(server, namespace, limit)
+        service = await _service_rights(server, namespace, release, limit)
     kinds, known = installed_kinds(definitions)
     return ClusterSnapshot(
         url=server.url,
@@ -103,13 +105,15 @@ async def cluster_snapshot(server: HttpApiServer, namespace: str) -> ClusterSnap
         },
         namespace=namespace,
         namespaces=enforced,
-        needed_secrets=("postgres", "nats", "migrate", *service_names()),
+        agents_namespace=release.agents_namespace,
+        needed_secrets=release.secrets,
         secrets=None if names is None else frozenset(str(one["metadata"]["name"]) for one in names),
         unread=unread,
     )
 
 
-async def _items(server: HttpApiServer, path: str, accept: str) -> Any:
+async def list_items(server: HttpApiServer, path: str, accept: str) -> Any:
+    """All items of a list, page by page."""
     page = ""
     while True:
         query = {"limit": str(PAGE), **({"continue": page} if page else {})}
@@ -139,12 +143,15 @@ async def _user(server: HttpApiServer) -> str:
     return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
 
 
-async def _service_rights(server: HttpApiServer, namespace: str, limit: asyncio.Semaphore) -> tuple[str, ...] | None:
+async def _service_rights(
+    server: HttpApiServer, namespace: str, release: InstalledRelease, limit: asyncio.Semaphore
+) -> tuple[str, ...] | None:
     """Rights that the account of the service lacks; None if it does not exist, or this account may not ask."""
     try:
-        await server.read(f"api/v1/namespaces/{namespace}/serviceaccounts/{SERVICE_ACCOUNT}")
-        user = f"system:serviceaccount:{namespace}:{SERVICE_ACCOUNT}"
-        return await _missing(server, SERVICE_RIGHTS, namespace, limit, user)
+        await server.read(f"api/v1/namespaces/{namespace}/serviceaccounts/{release.account}")
+        user = f"system:serviceaccount:{namespace}:{release.account}"
+        rights = [replace(one, name=release.prefix + one.name) if one.is_namespaced else one for one in SERVICE_RIGHTS]
+        return await _missing(server, rights, namespace, limit, user)
     except (NotFound, Misconfigured):
         return None
 
@@ -214,10 +221,14 @@ def _includes(installed: Any, wanted: Any) -> bool:
 
 
 def other_programs(kind: str, workloads: Sequence[Mapping[str, Any]]) -> tuple[OtherProgram, ...]:
-    """Agents and managers of other products among workloads, by the names and images of their containers."""
+    """Agents and managers of other products among workloads, by the names and images of their containers.
+
+    Slackwater's own `descheduler` is none of another."""
     known = {**OTHER_AGENTS, **OTHER_MANAGERS}
     found = []
     for one in workloads:
+        if is_own(one):
+            continue
         spec, status, metadata = one["spec"], one.get("status") or {}, one["metadata"]
         pod = spec["template"]["spec"]
         words = {metadata["name"], *(name for container in pod["containers"] for name in _words(container))}

@@ -4,7 +4,7 @@ ca/                 the authority; store its key safely, nothing reads it at run
 postgres/           password of the administrator
 migrate/            dsn of the administrator
 backup/ restore/    the same, and nats-password, ca.crt
-nats/               nats-server.conf, access.conf (users and permissions), certificate
+nats/               nats-server.conf, access.conf (users and permissions), certificate (renewed after two thirds)
 <service>/          dsn, nats-password, ca.crt, tokens (digests only)
 kubernetes/         also documents-token, with which it stores the custom resources of a cluster
 fleet/ agents/NODE/ nats-password, ca.crt
@@ -32,6 +32,7 @@ FLEET = "fleet"
 NATS_FOLDER = Path("/etc/nats")
 """The paths inside the broker's container: its folder, and /data for its store."""
 CLUSTER_TOKEN = Path(CLUSTER_AUTHOR) / "documents-token"
+POSTGRES_CA = "postgres-ca.crt"
 ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 
 
@@ -45,6 +46,18 @@ class Deployment:
     postgres_host: str
     nats_hosts: tuple[str, ...]
     shared_volume: bool
+    postgres_address: str = ""
+    """Administrator's address of a PostgreSQL that exists, with its password; empty: of `postgres_host`."""
+    postgres_ca: str = ""
+    """The authority of its certificate, in PEM; each reader gets it as `postgres-ca.crt`."""
+    nats_ca: str = ""
+    """The authority of a NATS that exists, in PEM; empty: the deployment's own."""
+
+
+def readers() -> tuple[str, ...]:
+    """The folders that `write_secrets` makes, without those of agents."""
+    services, _ = registry()
+    return "ca", "tokens", "postgres", "nats", "migrate", BACKUP, RESTORE, *(part.name for part in services)
 
 
 def write_secrets(deployment: Deployment) -> str:
@@ -58,7 +71,7 @@ def write_secrets(deployment: Deployment) -> str:
         for user in users_of([*services, *fleet], deployment.nodes)
     }
     for folder in {_password_file(user, services, deployment).parent for user in passwords}:
-        files.always(folder / "ca.crt", authority.certificate)
+        files.always(folder / "ca.crt", deployment.nats_ca or authority.certificate)
     _write_database(files, deployment, [part.name for part in services])
     tokens = {role: files.once(Path("tokens") / role.value, _random) for role in ROLES}
     digests = "".join(f"{role.value} {role.value} sha256:{digest_of(token).hex()}\n" for role, token in tokens.items())
@@ -72,18 +85,21 @@ def write_secrets(deployment: Deployment) -> str:
 
 
 def _write_database(files: _Files, deployment: Deployment, services: list[str]) -> None:
-    password = files.once(Path("postgres/password"), _random)
-    admin = f"postgresql://slackwater:{password}@{deployment.postgres_host}:5432/slackwater"
-    for keeper in ("migrate", BACKUP, RESTORE):
-        files.always(Path(keeper) / "dsn", f"{admin}\n")
-    for service in services:
-        files.always(Path(service) / "dsn", f"{service_dsn(admin, service)}\n")
+    admin = deployment.postgres_address
+    if not admin:
+        password = files.once(Path("postgres/password"), _random)
+        admin = f"postgresql://slackwater:{password}@{deployment.postgres_host}:5432/slackwater"
+    addresses = dict.fromkeys(("migrate", BACKUP, RESTORE), admin)
+    for reader, address in (addresses | {name: service_dsn(admin, name) for name in services}).items():
+        files.always(Path(reader) / "dsn", f"{address}\n")
+        if deployment.postgres_ca:
+            files.always(Path(reader) / POSTGRES_CA, deployment.postgres_ca)
 
 
 def _write_broker(files: _Files, authority: Authority, deployment: Deployment, accounts: str) -> None:
     tls = Certificates(NATS_FOLDER / "tls.crt", NATS_FOLDER / "tls.key")
     certificate, key = files.path(Path("nats/tls.crt")), files.path(Path("nats/tls.key"))
-    if not certificate.exists():
+    if not certificate.exists() or authority.is_due(certificate, deployment.nats_hosts):
         authority.issue(certificate, key, deployment.nats_hosts)
         files.protect(certificate)
         files.protect(key)

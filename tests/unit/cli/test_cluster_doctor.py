@@ -23,6 +23,7 @@ from slackwater.cli.cluster_findings import (
 from slackwater.cli.cluster_rights import AGENT_RIGHTS, INSTALL_RIGHTS, SERVICE_RIGHTS, ClusterRight
 from slackwater.cli.cluster_snapshot import installed_kinds, lent_resources, other_programs
 from slackwater.cli.findings import Finding, Level, exit_needed
+from slackwater.cli.installed_release import PLAIN_SECRETS, installed_release
 from slackwater.cli.main import app
 from slackwater.resources.catalog import KINDS
 from slackwater.resources.crd.definition import definition
@@ -167,10 +168,40 @@ def test_rights_to_install_are_those_of_what_is_installed() -> None:
     assert plurals | {("", "secrets")} == {(right.group, right.resource) for right in INSTALL_RIGHTS}
 
 
-@pytest.mark.parametrize("page", ["deploy/kubernetes/README.md", "docs/how-to/install-on-kubernetes.md"])
-def test_secrets_that_the_pages_create_are_all_that_are_checked(page: str) -> None:
-    (named,) = re.findall(r"for name in (postgres [a-z ]+); do", (ROOT / page).read_text())
-    assert set(SECRETS) <= set(named.split())
+def test_secrets_that_the_page_creates_are_all_that_are_checked_and_mounted() -> None:
+    (named,) = re.findall(r"for name in (postgres [a-z ]+); do", (ROOT / "deploy/kubernetes/README.md").read_text())
+    assert set(PLAIN_SECRETS) <= set(named.split())
+    folder = ROOT / "deploy" / "kubernetes"
+    texts = [file.read_text() for file in (*folder.glob("*.yaml"), *folder.glob("*/*.yaml"))]
+    mounted = {name for text in texts for name in re.findall(r"secret: {secretName: ([a-z-]+)", text)}
+    assert mounted == set(named.split())
+
+
+def own(name: str, namespace: str, component: str, **pod: Any) -> dict[str, Any]:
+    made = workload(name, component, "registry/slackwater:1", **pod)
+    labels = {"app.kubernetes.io/name": component, "app.kubernetes.io/part-of": "slackwater"}
+    return {**made, "metadata": {"name": name, "namespace": namespace, "labels": labels}}
+
+
+def test_its_own_descheduler_is_none_of_another_product() -> None:
+    assert other_programs("Deployment", [own("descheduler", "slackwater", "descheduler")]) == ()
+    (found,) = other_programs("Deployment", [workload("descheduler", "descheduler", "sigs/descheduler")])
+    assert found.product == "descheduler"
+
+
+def test_a_release_of_another_name_and_namespace_is_found_by_its_labels() -> None:
+    volumes = [{"name": "secrets", "secret": {"secretName": "blue-console"}}, {"name": "tmp", "emptyDir": {}}]
+    workloads = [
+        own("blue-kubernetes", "lending", "kubernetes", serviceAccountName="blue-kubernetes"),
+        own("blue-console", "lending", "console", volumes=volumes),
+        own("blue-agent", "agents", "agent"),
+        workload("nginx", "nginx", "nginx"),
+    ]
+    found = installed_release("lending", workloads)
+    assert (found.account, found.prefix, found.agents_namespace) == ("blue-kubernetes", "blue-", "agents")
+    assert found.secrets == ("blue-console",)
+    nothing = installed_release("lending", [])
+    assert (nothing.account, nothing.secrets) == ("kubernetes", PLAIN_SECRETS)
 
 
 def test_without_a_cluster_it_says_how_to_name_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

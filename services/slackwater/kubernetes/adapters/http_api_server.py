@@ -106,6 +106,10 @@ class HttpApiServer:
         """The answer to a review (of an account, of rights), which the server does not store."""
         return await self._request("POST", path, {}, review, JSON)
 
+    async def apply(self, path: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Server-side apply of an object at its path: it is created if it is absent, with a right that may name it."""
+        return await self._request("PATCH", path, {"fieldManager": FIELD_MANAGER, "force": "true"}, document)
+
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         query = {"limit": str(limit), **({"continue": page} if page else {})}
         try:
