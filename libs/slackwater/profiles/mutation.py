@@ -13,8 +13,8 @@ from slackwater.resources.selectors import LabelSelector
 
 Pod = Mapping[str, Any]
 OWN_DOMAIN: Final = "slackwater.io"
-SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "slackwater", "slackwater-node")
-"""Namespaces whose pods no profile changes: those of Kubernetes and its own."""
+SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease")
+"""Namespaces of Kubernetes, whose pods no profile changes. The service adds its own and the agents'."""
 CONTAINERS: Final = ("initContainers", "containers")
 AMOUNTS: Final = ("cpu", "memory")
 _SUFFIXES: Final = {"n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3")} | {

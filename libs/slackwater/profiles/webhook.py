@@ -24,23 +24,24 @@ TIMEOUT_SECONDS: Final = 5
 @dataclass(frozen=True, slots=True)
 class WebhookAddress:
     """Where the API server finds the webhook: the Service in `namespace`, or `url` where the service runs outside of
-    the cluster."""
+    the cluster. The Secret with the certificates has the Service's name."""
 
     namespace: str
     url: str = ""
     port: int = SERVICE_PORT
+    service: str = SERVICE
 
     @property
     def host(self) -> str:
         """The name that the certificate must have. The API server asks for it also by the Service's address."""
-        return urlsplit(self.url).hostname or "" if self.url else f"{SERVICE}.{self.namespace}.svc"
+        return urlsplit(self.url).hostname or "" if self.url else f"{self.service}.{self.namespace}.svc"
 
     def client(self, authorities: str) -> Mapping[str, Any]:
         """`clientConfig` of a webhook. `authorities` are certificates in PEM that the API server trusts here."""
         bundle = base64.b64encode(authorities.encode()).decode()
         if self.url:
             return {"caBundle": bundle, "url": f"{self.url.rstrip('/')}{PATH}"}
-        service = {"namespace": self.namespace, "name": SERVICE, "path": PATH, "port": self.port}
+        service = {"namespace": self.namespace, "name": self.service, "path": PATH, "port": self.port}
         return {"caBundle": bundle, "service": service}
 
 

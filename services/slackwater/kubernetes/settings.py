@@ -16,7 +16,7 @@ from slackwater.kubernetes.domain.status_plan import StatusPolicy
 from slackwater.kubernetes.domain.webhook_certificates import CertificatePolicy
 from slackwater.kubernetes.usecases.choose_admission import ProfileMode
 from slackwater.profiles.mutation import SYSTEM_NAMESPACES
-from slackwater.profiles.webhook import WebhookAddress
+from slackwater.profiles.webhook import SERVICE, WebhookAddress
 
 ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -50,6 +50,8 @@ class KubernetesSettings(BaseSettings):
         " (policy where the API server serves it), off",
     )
     namespace: str = Field("", description="of the webhook's Service and Secret; empty: the pod's own, else slackwater")
+    agents_namespace: str = Field("slackwater-node", description="of the agents: no profile changes their pods")
+    webhook_service: str = Field(SERVICE, description="name of the webhook's Service, and of its Secret")
     webhook_host: str = Field("0.0.0.0", description="address on which the webhook listens")  # noqa: S104 - see 0128
     webhook_port: int = Field(9443, ge=1, le=65_535, description="port on which the webhook listens")
     webhook_url: str = Field(
@@ -104,13 +106,17 @@ class KubernetesSettings(BaseSettings):
         except OSError:
             return "slackwater"
 
+    def own_namespaces(self) -> tuple[str, ...]:
+        """Those of the services and of the agents."""
+        return tuple(filter(None, (self.own_namespace(), self.agents_namespace)))
+
     def address(self) -> WebhookAddress:
         """Where the API server finds the webhook."""
-        return WebhookAddress(self.own_namespace(), self.webhook_url)
+        return WebhookAddress(self.own_namespace(), self.webhook_url, service=self.webhook_service)
 
     def excluded(self) -> tuple[str, ...]:
         """The namespaces whose pods no profile changes."""
-        return tuple(dict.fromkeys((*SYSTEM_NAMESPACES, self.own_namespace())))
+        return tuple(dict.fromkeys((*SYSTEM_NAMESPACES, *self.own_namespaces())))
 
     def certificates(self) -> CertificatePolicy:
         """Returns the policy of the webhook's certificates."""

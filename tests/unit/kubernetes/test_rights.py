@@ -11,6 +11,7 @@ from slackwater.apiserver.objects import SECRETS, WEBHOOKS
 from slackwater.apiserver.records import KINDS
 from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS
+from slackwater.profiles.policy import NAME as POLICY
 from slackwater.profiles.webhook import NAME as WEBHOOK
 from slackwater.profiles.webhook import SERVICE
 
@@ -31,11 +32,18 @@ def test_the_rights_are_exactly_those_that_are_used() -> None:
     assert sorted(granted(rules("Role"))) == [("", SECRETS.plural, verb) for verb in ("get", "patch")]
 
 
-def test_rights_on_what_a_webhook_needs_are_for_its_objects_only() -> None:
+def test_rights_on_what_applies_profiles_are_for_its_objects_only() -> None:
     named = {
-        (rule["resources"][0], name) for rule in (*rules(), *rules("Role")) for name in rule.get("resourceNames", ())
+        (resource, name)
+        for rule in (*rules(), *rules("Role"))
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", ())
     }
-    assert named == {(WEBHOOKS.plural, WEBHOOK), (SECRETS.plural, SERVICE)}
+    policies = {(kind.plural, POLICY) for kind in POLICY_KINDS}
+    assert named == {(WEBHOOKS.plural, WEBHOOK), (SECRETS.plural, SERVICE)} | policies
+    for rule in rules():
+        if set(rule["verbs"]) - {"get", "list", "watch"} and rule["apiGroups"] == [WEBHOOKS.group]:
+            assert "resourceNames" in rule, "another policy could change every object of the cluster"
 
 
 def test_the_service_and_the_secret_are_those_that_the_webhook_names() -> None:

@@ -1,4 +1,4 @@
-"""Roles for the custom resources, which Kubernetes adds to its own roles view, edit and admin."""
+"""Roles for the custom resources. Kubernetes adds the viewer's rights to its own role view; the others are bound."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _READS: Final = ("get", "list", "watch")
 _CHANGES: Final = ("create", "update", "patch", "delete")
 _ROLES: Final[Sequence[tuple[str, str, Sequence[str]]]] = (
     ("viewer", "view", _READS),
-    ("operator", "edit", _CHANGES),
-    ("admin", "admin", ("deletecollection",)),
+    ("operator", "", _CHANGES),
+    ("admin", "", ("deletecollection",)),
 )
-"""Role, Kubernetes' own role that gets its rights, and the verbs that it adds: `edit` includes `view`, and `admin`
-includes `edit`."""
+"""Role, Kubernetes' own role that gets its rights, and the verbs that it adds. Documents decide about nodes and pods of
+all tenants, so that `edit` and `admin`, which tenants have, do not reach them."""
 
 
 def role_objects(kinds: Sequence[Kind]) -> list[dict[str, Any]]:
@@ -36,8 +36,5 @@ def role_objects(kinds: Sequence[Kind]) -> list[dict[str, Any]]:
 
 
 def _labels(aggregated_to: str) -> Mapping[str, str]:
-    return {
-        "app.kubernetes.io/name": "slackwater",
-        "app.kubernetes.io/part-of": "slackwater",
-        f"rbac.authorization.k8s.io/aggregate-to-{aggregated_to}": "true",
-    }
+    labels = {"app.kubernetes.io/name": "slackwater", "app.kubernetes.io/part-of": "slackwater"}
+    return labels | ({f"rbac.authorization.k8s.io/aggregate-to-{aggregated_to}": "true"} if aggregated_to else {})

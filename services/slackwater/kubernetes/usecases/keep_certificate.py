@@ -22,7 +22,7 @@ from slackwater.kubernetes.usecases.choose_admission import ChooseAdmission, Pro
 from slackwater.kubernetes.usecases.follow_documents import PARTITION
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, SlackwaterError
 from slackwater.model.time import Clock
-from slackwater.profiles.webhook import SERVICE, WebhookAddress
+from slackwater.profiles.webhook import WebhookAddress
 from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
@@ -94,7 +94,7 @@ class KeepCertificate:
     async def keep(self) -> datetime:
         """Serve what the Secret has, and make the step that is due if this replica is to; returns when to look again.
         Raises Misconfigured without the Secret, and the port's errors."""
-        key = f"{self._address.namespace}/{SERVICE}"
+        key = f"{self._address.namespace}/{self._address.service}"
         secret = await self._server.read_object(SECRETS, key)
         if secret is None:
             raise Misconfigured(f"the Secret {key} does not exist: apply deploy/kubernetes/adapter of this version")
@@ -131,5 +131,5 @@ class KeepCertificate:
             self._on_bundle()
 
     def _hosts(self) -> tuple[str, ...]:
-        names = (self._address.host, f"{SERVICE}.{self._address.namespace}.svc")
+        names = (self._address.host, f"{self._address.service}.{self._address.namespace}.svc")
         return tuple(dict.fromkeys(names))
