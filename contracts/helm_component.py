@@ -29,6 +29,11 @@ class Component:
         return f'(dict "root" $ "own" $.Values.{self.path} "image" "{self.image}")'
 
     @property
+    def of_services(self) -> str:
+        """The same for a container beside it, which runs the image of the services."""
+        return f'(dict "root" $ "own" $.Values.{self.path} "image" "")'
+
+    @property
     def image(self) -> str:
         """The component whose image it runs."""
         named = str(self.container["image"]).partition(":")[0]

@@ -17,10 +17,11 @@ COUNT: Schema = {"type": "integer", "minimum": 0}
 QUANTITY: Schema = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?([KMGTPE]i?)?$"}
 PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 
+NAME: Schema = {"type": "string", "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", "maxLength": 40}
 PULL: Schema = {"enum": ["Always", "IfNotPresent", "Never", ""]}
 IMAGE: Sequence[tuple[str, Schema, str]] = (
-    ("registry", TEXT, "registry, with its port; empty: as the repository says"),
-    ("repository", TEXT, "name of the image"),
+    ("registry", TEXT, "registry, with its port; empty: as of `image`"),
+    ("repository", TEXT, "name of the image; empty: that of `image` with `-agent`"),
     ("tag", TEXT, "tag; empty: the version of the chart"),
     ("digest", TEXT, "sha256:…, goes before the tag"),
     ("pullPolicy", PULL, "when nodes pull it"),
@@ -33,19 +34,41 @@ EVERY_POD: Sequence[tuple[str, Schema, str]] = (
     ("affinity", OBJECT, "affinity"),
     ("topologySpreadConstraints", LIST, "empty: spread over nodes, if possible"),
     ("priorityClassName", TEXT, "priority class"),
-    ("extraEnv", LIST, "further environment variables"),
+    ("extraEnv", LIST, "environment variables; one of the same name goes before that of the chart"),
     ("extraVolumes", LIST, "further volumes"),
     ("extraVolumeMounts", LIST, "where they are mounted"),
 )
-EXTERNAL: Sequence[tuple[str, Schema, str]] = (
-    ("port", PORT, "its port, for network policies"),
-    ("cidrs", {"type": "array", "items": TEXT}, "its addresses, for network policies; empty: any"),
-)
+KEY: Schema = {
+    "type": "object",
+    "properties": {"name": TEXT, "key": TEXT},
+    "additionalProperties": False,
+}
+CIDRS: Schema = {"type": "array", "items": {"type": "string", "pattern": r"^[0-9a-fA-F.:]+/[0-9]{1,3}$"}}
+EXTERNAL_POSTGRESQL: Mapping[str, tuple[Any, Schema]] = {
+    "host": ("", TEXT),
+    "port": (5432, PORT),
+    "database": ("slackwater", TEXT),
+    "user": ("slackwater", TEXT),
+    "passwordSecret": ({"name": "postgresql-admin", "key": "password"}, KEY),
+    "sslMode": ("verify-full", {"enum": ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]}),
+    "caSecret": ({"name": "", "key": "ca.crt"}, KEY),
+    "cidrs": ([], CIDRS),
+}
+"""Default and schema of each value of an external PostgreSQL."""
+EXTERNAL_NATS: Mapping[str, tuple[Any, Schema]] = {
+    "url": ("", {"type": "string", "pattern": "^$|^(nats|tls|ws|wss)://"}),
+    "port": (4222, PORT),
+    "caSecret": ({"name": "", "key": "ca.crt"}, KEY),
+    "cidrs": ([], CIDRS),
+}
 TITLES: Mapping[str, str] = {
     "kubernetes": "The service that writes offers, evictions and cordons to the API server, with rights of its own.",
     "agent": "The agents, one per node.",
-    "postgresql": "PostgreSQL of the chart. Disabled: the secrets' `dsn` files name an external one.",
-    "nats": "NATS of the chart. Disabled: an external one with JetStream, at `external.url`.",
+    "postgresql": "PostgreSQL: a small one of the chart, or with `external.host` yours. `passwordSecret` is the secret "
+    "with the password of `user`, which creates roles and schemas; `caSecret` that with the authority of its certificate "
+    "(empty: those of the image); `cidrs` narrow network policies.",
+    "nats": "NATS with JetStream: a small one of the chart, or with `external.url` yours, whose configuration includes "
+    "`access.conf` of the secret `<release>-nats`.",
     "migration": "The job that makes roles and schemas: a hook before anything rolls; on a first install with "
     "PostgreSQL of the chart it starts with everything else.",
     "backup": "A copy of everything each night.",
@@ -57,12 +80,12 @@ def _with_defaults(component: Component) -> dict[str, tuple[Any, Schema, str]]:
     pod, container = component.pod, component.container
     secret = next((one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one), None)
     found: dict[str, tuple[Any, Schema, str]] = {}
-    if component.path != "migration":
+    if component.path not in ("migration", "postgresql", "nats"):
         enabled = component.path != "kubernetes"
         found["enabled"] = (enabled, FLAG, "whether it is part of the release")
     found |= _own(component)
     if secret is not None:
-        found["secretName"] = (secret, TEXT, "existing secret, made by `slackwater secrets`")
+        found["secretName"] = ("", TEXT, "an existing secret with its files; empty: the chart's")
     found["resources"] = (container["resources"], OBJECT, "requests and limits")
     for name, schema, comment in EVERY_POD:
         default = pod.get(name) if name in ("nodeSelector", "tolerations", "priorityClassName") else None
@@ -77,10 +100,9 @@ def _own(component: Component) -> dict[str, tuple[Any, Schema, str]]:
     found: dict[str, tuple[Any, Schema, str]] = {}
     kind, path = component.workload["kind"], component.path
     if path == "kubernetes":
-        found["documents"] = (False, FLAG, "custom resources are the documents of the services")
+        found |= FEATURES
     if path == "agent":
-        found["namespace"] = ("slackwater-node", TEXT, "their namespace: privileged, unlike that of the release")
-        found["createNamespace"] = (True, FLAG, "whether the chart makes it")
+        found |= AGENT
     if kind == "Deployment":
         found["replicas"] = (component.workload["spec"]["replicas"], COUNT, "replicas")
         budget = {"enabled": True, "minAvailable": 1}
@@ -100,16 +122,16 @@ def _own(component: Component) -> dict[str, tuple[Any, Schema, str]]:
         found["storage"] = (storage, schema, "its volume; without a class, the cluster's default one")
     if path in ("postgresql", "nats", "agent"):
         repository, _, tag = str(component.container["image"]).partition(":")
-        image = {"registry": "", "repository": repository, "tag": "" if path == "agent" else tag}
+        image = {"registry": "", "repository": f"library/{repository}", "tag": tag}
+        if path == "agent":
+            image |= {"repository": "", "tag": ""}
         image |= {"digest": "", "pullPolicy": "IfNotPresent"}
         found["image"] = (image, _object({name: schema for name, schema, _ in IMAGE}), "its image")
     if path in ("postgresql", "nats"):
-        external: dict[str, Any] = {"port": 5432 if path == "postgresql" else 4222, "cidrs": []}
-        schemas = {name: schema for name, schema, _ in EXTERNAL}
-        if path == "nats":
-            external = {"url": "", **external}
-            schemas["url"] = {"type": "string", "pattern": "^$|^(nats|tls|ws|wss)://"}
-        found["external"] = (external, _object(schemas), "one outside of the chart, if this is disabled")
+        given = EXTERNAL_POSTGRESQL if path == "postgresql" else EXTERNAL_NATS
+        external = {name: default for name, (default, _) in given.items()}
+        schema = _object({name: schema for name, (_, schema) in given.items()})
+        found["external"] = (external, schema, "one that exists, in place of the chart's")
     return found
 
 
@@ -117,16 +139,73 @@ def _empty(schema: Schema) -> Any:
     return {"object": {}, "array": [], "string": ""}[schema["type"]]
 
 
+FEATURES: Mapping[str, tuple[Any, Schema, str]] = {
+    "documents": (False, FLAG, "custom resources are the documents of the services"),
+    "offers": (True, FLAG, "offers become resources of nodes"),
+    "evictions": ("carry-out", {"enum": ["carry-out", "dry-run", "off"]}, "evictions of ensurance and of moves"),
+    "cordons": (
+        "NoSchedule",
+        {"enum": ["NoSchedule", "PreferNoSchedule", "off"]},
+        "effect of the taint of cordoned nodes",
+    ),
+    "profiles": ("auto", {"enum": ["auto", "policy", "webhook", "off"]}, "by what profiles change pods"),
+    "withdraw": (
+        False,
+        FLAG,
+        "keeps the rights of features that are off, so that what they wrote is withdrawn; then set it to false",
+    ),
+}
+AGENT: Mapping[str, tuple[Any, Schema, str]] = {
+    "namespace": ("", TEXT, "their namespace, which exists; empty: that of the release"),
+    "access": (
+        {"secretName": "", "hostPath": ""},
+        {
+            "type": "object",
+            "properties": {"secretName": TEXT, "hostPath": {"type": "string", "pattern": "^(/.*)?$"}},
+            "additionalProperties": False,
+        },
+        "files to sign in to the broker: an existing secret, or a folder of each node; empty: the chart's secret",
+    ),
+    "metrics": (
+        {"enabled": False, "port": 8462},
+        {"type": "object", "properties": {"enabled": FLAG, "port": PORT}, "additionalProperties": False},
+        "whether they serve /metrics, for a viewer's token",
+    ),
+}
 COMMON: Mapping[str, tuple[Any, Schema, str]] = {
     "labels": ({}, OBJECT, "further labels of every object"),
     **{name: (_empty(schema), schema, f"{comment}; of every pod") for name, schema, comment in EVERY_POD},
     "podSecurityContext": ({}, OBJECT, "in place of the one of the control plane's pods, for OpenShift"),
 }
 TOP: Mapping[str, tuple[Any, Schema, str]] = {
+    "nameOverride": ("", NAME, "In place of the chart's name in names of objects."),
+    "fullnameOverride": ("", NAME, "What begins the names of objects; empty: the release's name, with the chart's."),
+    "plainNames": (False, FLAG, "Names as in deploy/kubernetes, without the release's: to take plain manifests over."),
     "image": (
-        {"registry": "", "repository": "slackwater", "tag": "", "digest": "", "pullPolicy": "IfNotPresent"},
+        {
+            "registry": "docker.io",
+            "repository": "slackwater/slackwater",
+            "tag": "",
+            "digest": "",
+            "pullPolicy": "IfNotPresent",
+        },
         {"type": "object", "properties": {name: schema for name, schema, _ in IMAGE}, "additionalProperties": False},
-        "The image of the services. Build it as deploy/kubernetes/README.md says.",
+        "Of the services; that of the agents has `-agent` after its name. The registry is that of every image.",
+    ),
+    "mode": (
+        "observe",
+        {"enum": ["observe", "throttle", "evict", ""]},
+        "What ensurance may do: observe decides and only records. An Autonomy document goes before it.",
+    ),
+    "logLevel": ("info", {"enum": ["debug", "info", "warning", "error"]}, "Of every service."),
+    "secrets": (
+        {"create": True, "schedule": "*/10 * * * *"},
+        {
+            "type": "object",
+            "properties": {"create": FLAG, "schedule": TEXT},
+            "additionalProperties": False,
+        },
+        "Secrets are made once and kept; a schedule renews them and gives new nodes access. Else all are yours.",
     ),
     "imagePullSecrets": ([], LIST, "Secrets to pull images with."),
     "crds": (
@@ -140,9 +219,27 @@ TOP: Mapping[str, tuple[Any, Schema, str]] = {
         "Roles viewer, operator and admin, and the rights of the service kubernetes.",
     ),
     "networkPolicy": (
-        {"enabled": True},
-        {"type": "object", "properties": {"enabled": FLAG}, "additionalProperties": False},
-        "Every network path that is not named is closed.",
+        {
+            "enabled": True,
+            "dnsCidrs": ["169.254.20.10/32"],
+            "apiServerPorts": [443, 6443],
+            "apiServerCidrs": [],
+            "extraIngress": [],
+            "extraEgress": [],
+        },
+        {
+            "type": "object",
+            "properties": {
+                "enabled": FLAG,
+                "dnsCidrs": CIDRS,
+                "apiServerPorts": {"type": "array", "items": PORT, "minItems": 1},
+                "apiServerCidrs": CIDRS,
+                "extraIngress": LIST,
+                "extraEgress": LIST,
+            },
+            "additionalProperties": False,
+        },
+        "Paths that are not named are closed. dnsCidrs: NodeLocal DNS; extraIngress, extraEgress: of every pod.",
     ),
 }
 MONITOR: Schema = {
@@ -157,23 +254,26 @@ MONITOR: Schema = {
     },
     "additionalProperties": False,
 }
+MONITORED = {
+    "enabled": False,
+    "additionalLabels": {},
+    "interval": "30s",
+    "relabelings": [],
+    "tokenSecret": "",
+    "tokenKey": "viewer",
+}
 MONITORING: Mapping[str, tuple[Any, Schema, str]] = {
     "metrics": (
         {
-            "serviceMonitor": {
-                "enabled": False,
-                "additionalLabels": {},
-                "interval": "30s",
-                "relabelings": [],
-                "tokenSecret": "metrics-token",
-                "tokenKey": "viewer",
-            },
+            "serviceMonitor": MONITORED,
+            "podMonitor": MONITORED,
             "prometheusRule": {"enabled": False, "additionalLabels": {}},
         },
         {
             "type": "object",
             "properties": {
                 "serviceMonitor": MONITOR,
+                "podMonitor": MONITOR,
                 "prometheusRule": {
                     "type": "object",
                     "properties": {"enabled": FLAG, "additionalLabels": OBJECT},
@@ -182,7 +282,36 @@ MONITORING: Mapping[str, tuple[Any, Schema, str]] = {
             },
             "additionalProperties": False,
         },
-        "For the Prometheus operator. The secret holds a viewer's token: every request needs one.",
+        "For the Prometheus operator; podMonitor: of agents that serve metrics. No tokenSecret: the chart's.",
+    ),
+    "ingress": (
+        {"enabled": False, "className": "", "annotations": {}, "host": "", "tlsSecret": ""},
+        {
+            "type": "object",
+            "properties": {
+                "enabled": FLAG,
+                "className": TEXT,
+                "annotations": OBJECT,
+                "host": TEXT,
+                "tlsSecret": TEXT,
+            },
+            "additionalProperties": False,
+        },
+        "The console at a host name. With cert-manager's annotation the `tlsSecret` is made by it.",
+    ),
+    "httpRoute": (
+        {"enabled": False, "annotations": {}, "hostnames": [], "parentRefs": []},
+        {
+            "type": "object",
+            "properties": {
+                "enabled": FLAG,
+                "annotations": OBJECT,
+                "hostnames": {"type": "array", "items": TEXT},
+                "parentRefs": LIST,
+            },
+            "additionalProperties": False,
+        },
+        "The same behind a Gateway.",
     ),
     "grafana": (
         {"dashboards": {"enabled": False, "label": "grafana_dashboard", "labelValue": "1", "namespace": ""}},

@@ -43,10 +43,10 @@ def call(action: str, **arguments: Any) -> Any:
 
 
 def rendered(
-    *values: Mapping[str, Any], namespace: str = "slackwater", upgrade: bool = False
+    *values: Mapping[str, Any], namespace: str = "slackwater", name: str = "slackwater", upgrade: bool = False
 ) -> list[list[dict[str, Any]]]:
     """All objects of a release, for each of the given values. Without a cluster: nothing is looked up in it."""
-    answers = call("render", chart=str(CHART), values=values, namespace=namespace, upgrade=upgrade)
+    answers = call("render", chart=str(CHART), values=values, namespace=namespace, name=name, upgrade=upgrade)
     texts = ("\n---\n".join(text for name, text in sorted(one.items()) if name.endswith(".yaml")) for one in answers)
     return [[document for document in yaml.safe_load_all(text) if document] for text in texts]
 
@@ -58,7 +58,7 @@ def _answer(request: dict[str, Any]) -> Any:
         case "render":
             with helm.Chart.load(request["chart"]) as chart:
                 upgrade = {"is_install": not request["upgrade"], "is_upgrade": request["upgrade"]}
-                options = {"name": "slackwater", "namespace": request["namespace"], **upgrade}
+                options = {"name": request["name"], "namespace": request["namespace"], **upgrade}
                 return [chart.render(values, **options) for values in request["values"]]
         case "lint":
             return helm.lint(request["chart"], request["values"], strict=True)

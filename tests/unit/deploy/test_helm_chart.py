@@ -23,14 +23,33 @@ ADDED = {
     "helm.sh/hook-delete-policy",
 }
 """Annotations of the chart that the manifests have not."""
+PLAIN: Tree = {
+    "plainNames": True,
+    "mode": "",
+    "image": {"registry": "", "repository": "slackwater"},
+    "secrets": {"create": False},
+    "networkPolicy": {"dnsCidrs": []},
+    "agent": {"namespace": "slackwater-node", "access": {"hostPath": "/etc/slackwater/agent"}},
+    "postgresql": {"image": {"repository": "postgres"}},
+    "nats": {"image": {"repository": "nats"}},
+}
+"""Values with which a release is what the manifests are."""
 EXTERNAL = {
-    "postgresql": {"enabled": False, "external": {"port": 6432, "cidrs": ["10.1.0.0/16"]}},
-    "nats": {"enabled": False, "external": {"url": "tls://nats.example:4333", "port": 4333}},
+    "postgresql": {
+        "external": {
+            "host": "db.example",
+            "port": 6432,
+            "cidrs": ["10.1.0.0/16"],
+            "caSecret": {"name": "db-ca"},
+        }
+    },
+    "nats": {"external": {"url": "tls://nats.example:4333", "port": 4333, "caSecret": {"name": "nats-ca"}}},
 }
 OFF = {
     "networkPolicy": {"enabled": False},
     "crds": {"install": False},
     "rbac": {"create": False},
+    "secrets": {"create": False},
     "agent": {"enabled": False},
     "backup": {"enabled": False},
     "services": {"quota": {"enabled": False}, "console": {"podDisruptionBudget": {"enabled": False}}},
@@ -43,7 +62,7 @@ TUNED = {
         "podLabels": {"pod-label": "x"},
         "podAnnotations": {"pod-annotation": "y"},
         "nodeSelector": {"disk": "ssd"},
-        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy"}],
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy"}, {"name": "FURTHER", "value": "0"}],
         "extraVolumes": [{"name": "extra", "emptyDir": {}}],
         "extraVolumeMounts": [{"name": "extra", "mountPath": "/extra"}],
         "podSecurityContext": {"runAsNonRoot": True},
@@ -55,14 +74,16 @@ TUNED = {
             "tolerations": [{"key": "a", "operator": "Exists"}],
             "topologySpreadConstraints": [{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
             "extraArgs": ["--port", "8460"],
-            "extraEnv": [{"name": "SLACKWATER_LOG_LEVEL", "value": "debug"}],
+            "extraEnv": [{"name": "SLACKWATER_HTTP_HOST", "value": "::"}, {"name": "FURTHER", "value": "1"}],
         }
     },
     "postgresql": {"storage": {"size": "1Gi", "className": "fast"}},
 }
 MONITORED = {
+    "agent": {"metrics": {"enabled": True}},
     "metrics": {
         "serviceMonitor": {"enabled": True, "additionalLabels": {"release": "p"}},
+        "podMonitor": {"enabled": True},
         "prometheusRule": {"enabled": True},
     },
     "grafana": {"dashboards": {"enabled": True}},
@@ -75,6 +96,8 @@ def releases() -> Mapping[str, list[Tree]]:
     """Objects by the name of the values, rendered in one process."""
     values = {
         "default": {},
+        "plain": PLAIN,
+        "plain cluster": {**PLAIN, **CLUSTER},
         "external": EXTERNAL,
         "off": OFF,
         "tuned": TUNED,
@@ -107,7 +130,7 @@ def without_chart(tree: Any) -> Any:
         if name in (*OF_HELM, *ADDED, "imagePullPolicy"):
             continue
         if name == "image" and isinstance(value, str) and value.startswith("slackwater"):
-            found[name] = value.partition(":")[0]
+            found[name] = value.partition(":")[0].removeprefix("docker.io/")
         else:
             found[name] = without_chart(value)
     return {name: value for name, value in found.items() if value != {} or name not in ("labels", "annotations")}
@@ -116,11 +139,12 @@ def without_chart(tree: Any) -> Any:
 def compared(objects: Iterator[Tree] | list[Tree]) -> dict[tuple[str, str, str], Any]:
     found = {key(one): without_chart(one) for one in objects}
     found.pop(("Namespace", "", "slackwater"), None)  # that of a release is Helm's
-    return found
+    found.pop(("Namespace", "", "slackwater-node"), None)
+    return {name: one for name, one in found.items() if name[2] != "test"}
 
 
-def test_default_values_are_the_manifests(releases: Mapping[str, list[Tree]]) -> None:
-    wanted, made = compared(manifests()), compared(releases["default"])
+def test_a_release_with_plain_names_is_the_manifests(releases: Mapping[str, list[Tree]]) -> None:
+    wanted, made = compared(manifests()), compared(releases["plain"])
     assert made.keys() == wanted.keys()
     for name, one in wanted.items():
         assert made[name] == one, name
@@ -132,9 +156,10 @@ def test_the_adapter_and_documents_are_those_of_their_folders(releases: Mapping[
     environment = [operation["value"] for patch in patches for operation in yaml.safe_load(patch["patch"])]
     container = added["Deployment", "slackwater", "kubernetes"]["spec"]["template"]["spec"]["containers"][0]
     container["env"] += environment
-    made = compared(releases["cluster"])
-    assert {name: made.get(name) for name in added} == added
-    assert made.keys() - added.keys() == compared(releases["default"]).keys()
+    made = compared(releases["plain cluster"])
+    for name, one in added.items():
+        assert made.get(name) == one, name
+    assert made.keys() - added.keys() == compared(releases["plain"]).keys()
 
 
 def test_every_object_has_the_labels_of_the_chart(releases: Mapping[str, list[Tree]]) -> None:
@@ -148,12 +173,25 @@ def test_helm_has_nothing_to_say_against_it() -> None:
     assert (report["errors"], [one for one in report["messages"] if one["severity"] > 1]) == ([], [])
 
 
+def pod_of(objects: list[Tree], kind: str, name: str) -> Tree:
+    (found,) = (one for one in objects if key(one)[::2] == (kind, name))
+    spec: Tree = found["spec"]
+    spec = spec["jobTemplate"]["spec"] if kind == "CronJob" else spec
+    pod: Tree = spec["template"]["spec"]
+    return pod
+
+
 def test_values_are_checked_and_the_wrong_one_is_named() -> None:
     wrong = {
         "replicaz": {"services": {"console": {"replicaz": 2}}},
         "replicas": {"services": {"console": {"replicas": "two"}}},
         "pullPolicy": {"image": {"pullPolicy": "sometimes"}},
         "size": {"postgresql": {"storage": {"size": "much"}}},
+        "sslMode": {"postgresql": {"external": {"sslMode": "sometimes"}}},
+        "apiServerPorts": {"networkPolicy": {"apiServerPorts": []}},
+        "logLevel": {"logLevel": "loud"},
+        "mode": {"mode": "everything"},
+        "evictions": {"kubernetes": {"evictions": "all"}},
         "url": {"nats": {"external": {"url": "http://x"}}},
     }
     found = call("validate", chart=str(CHART), values=[*wrong.values(), TUNED, EXTERNAL, OFF, MONITORED, CLUSTER])
@@ -166,7 +204,7 @@ def test_migration_runs_before_services_roll(releases: Mapping[str, list[Tree]])
     (upgraded,) = rendered({}, upgrade=True)
 
     def hook(objects: list[Tree]) -> tuple[str, str]:
-        (job,) = (one for one in objects if key(one)[::2] == ("Job", "migrate"))
+        (job,) = (one for one in objects if key(one)[::2] == ("Job", "slackwater-migrate"))
         annotations = job["metadata"]["annotations"]
         return annotations.get("helm.sh/hook", ""), annotations.get("helm.sh/hook-delete-policy", "")
 
@@ -178,29 +216,29 @@ def test_migration_runs_before_services_roll(releases: Mapping[str, list[Tree]])
 def test_external_servers_are_reached_and_not_installed(releases: Mapping[str, list[Tree]]) -> None:
     objects = releases["external"]
     assert not [one for one in objects if one["kind"] == "StatefulSet"]
-    assert not [one for one in objects if one["metadata"]["name"] in ("postgres", "nats")]
-    (services,) = (one for one in objects if key(one)[::2] == ("NetworkPolicy", "services"))
+    assert not [one for one in objects if one["metadata"]["name"] in ("slackwater-postgres", "slackwater-nats")]
+    (services,) = (one for one in objects if key(one)[::2] == ("NetworkPolicy", "slackwater-services"))
     assert services["spec"]["egress"] == [
         {"ports": [{"port": 6432, "protocol": "TCP"}], "to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}]},
         {"ports": [{"port": 4333, "protocol": "TCP"}]},
     ]
     texts = json.dumps(objects)
     assert "tls://nats.example:4333" in texts
-    assert "nats.slackwater.svc" not in texts
-
-
-def test_external_nats_without_an_address_is_refused() -> None:
-    with pytest.raises(Exception, match=r"nats\.external\.url"):
-        rendered({"nats": {"enabled": False}})
+    assert "nats.slackwater.svc:4222" not in texts
+    arguments = pod_of(objects, "Job", "slackwater-secrets-hook")["containers"][0]["args"]
+    address = "postgresql://slackwater@db.example:6432/slackwater?sslmode=verify-full"
+    assert f"--postgres-address={address}" in arguments
+    assert "--postgres-ca=/run/secrets/postgresql-ca/ca.crt" in arguments
+    assert "--nats-ca=/run/secrets/nats-ca/ca.crt" in arguments
 
 
 def test_every_feature_can_be_off(releases: Mapping[str, list[Tree]]) -> None:
     kinds = {one["kind"] for one in releases["off"]}
     assert not kinds & {"NetworkPolicy", "CustomResourceDefinition", "ClusterRole", "DaemonSet", "CronJob"}
     names = {key(one)[::2] for one in releases["off"]}
-    assert ("Deployment", "quota") not in names
-    assert ("Deployment", "console") in names
-    assert ("PodDisruptionBudget", "console") not in names
+    assert ("Deployment", "slackwater-quota") not in names
+    assert ("Deployment", "slackwater-console") in names
+    assert ("PodDisruptionBudget", "slackwater-console") not in names
 
 
 def test_values_reach_every_pod(releases: Mapping[str, list[Tree]]) -> None:
@@ -219,7 +257,7 @@ def test_values_reach_every_pod(releases: Mapping[str, list[Tree]]) -> None:
         assert {"name": "extra", "emptyDir": {}} in pod["spec"]["volumes"], name
         (container,) = pod["spec"]["containers"]
         assert {"name": "extra", "mountPath": "/extra"} in container["volumeMounts"], name
-        assert {"name": "HTTPS_PROXY", "value": "http://proxy"} in container.get("env", []) or name[2] == "nats", name
+        assert {"name": "HTTPS_PROXY", "value": "http://proxy"} in container["env"], name
         if one["kind"] == "Deployment":
             assert container["image"] == "registry.example:5000/slack/water@sha256:0a1b"
             assert pod["spec"]["nodeSelector"] == {"disk": "ssd"}
@@ -227,14 +265,17 @@ def test_values_reach_every_pod(releases: Mapping[str, list[Tree]]) -> None:
 
 
 def test_a_service_has_values_of_its_own(releases: Mapping[str, list[Tree]]) -> None:
-    (console,) = (one for one in releases["tuned"] if key(one)[::2] == ("Deployment", "console"))
+    (console,) = (one for one in releases["tuned"] if key(one)[::2] == ("Deployment", "slackwater-console"))
     pod = console["spec"]["template"]["spec"]
     assert console["spec"]["replicas"] == 3
     assert [one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one] == ["of-console"]
     assert [one["topologyKey"] for one in pod["topologySpreadConstraints"]] == ["zone"]
-    assert pod["containers"][0]["env"][-1] == {"name": "SLACKWATER_LOG_LEVEL", "value": "debug"}
+    variables = pod["containers"][0]["env"]
+    assert len({one["name"] for one in variables}) == len(variables), "one of the same name is replaced"
+    assert {one["name"]: one["value"] for one in variables}["SLACKWATER_HTTP_HOST"] == "::"
+    assert variables[-1] == {"name": "FURTHER", "value": "1"}, "a workload's own go before those of every pod"
     assert pod["containers"][0]["args"][-2:] == ["--port", "8460"]
-    (postgres,) = (one for one in releases["tuned"] if key(one)[::2] == ("StatefulSet", "postgres"))
+    (postgres,) = (one for one in releases["tuned"] if key(one)[::2] == ("StatefulSet", "slackwater-postgres"))
     (claim,) = postgres["spec"]["volumeClaimTemplates"]
     assert claim["spec"]["storageClassName"] == "fast"
     assert claim["spec"]["resources"] == {"requests": {"storage": "1Gi"}}
@@ -244,7 +285,7 @@ def test_monitoring_is_that_of_the_tree(releases: Mapping[str, list[Tree]]) -> N
     by_kind = {
         one["kind"]: one for one in releases["monitored"] if one["kind"] not in {o["kind"] for o in releases["default"]}
     }
-    assert set(by_kind) == {"ServiceMonitor", "PrometheusRule", "ConfigMap"}
+    assert set(by_kind) == {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap"}
     assert by_kind["PrometheusRule"]["spec"] == yaml.safe_load((ROOT / "deploy/prometheus/rules.yaml").read_text())
     dashboard = by_kind["ConfigMap"]
     assert json.loads(dashboard["data"]["slackwater.json"]) == json.loads(
@@ -253,7 +294,7 @@ def test_monitoring_is_that_of_the_tree(releases: Mapping[str, list[Tree]]) -> N
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
     monitor = by_kind["ServiceMonitor"]
     assert monitor["metadata"]["labels"]["release"] == "p"
-    (service,) = (one for one in releases["monitored"] if key(one)[::2] == ("Service", "metrics"))
+    (service,) = (one for one in releases["monitored"] if key(one)[::2] == ("Service", "slackwater-metrics"))
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
 
 

@@ -10,8 +10,62 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end }}
 
+{{- /* What begins the names of objects. */}}
+{{- define "slackwater.fullname" -}}
+{{- $name := .Values.nameOverride | default .Chart.Name }}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if contains $name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "slackwater.prefix" -}}
+{{- if not .Values.plainNames }}{{ include "slackwater.fullname" . }}-{{ end }}
+{{- end }}
+
+{{- /* The name of an object: takes a list of the root and its name in deploy/kubernetes. */}}
+{{- define "slackwater.named" -}}
+{{- $root := index . 0 }}
+{{- if $root.Values.plainNames }}{{ index . 1 }}
+{{- else }}{{ include "slackwater.prefix" $root }}{{ index . 1 | trimPrefix "slackwater-" }}{{ end }}
+{{- end }}
+
+{{- /* Further labels of pods and selectors: two releases may share a namespace. */}}
+{{- define "slackwater.instance" -}}
+{{- if not .Values.plainNames }}app.kubernetes.io/instance: {{ .Release.Name }}{{ end }}
+{{- end }}
+
+{{- define "slackwater.instanceSelector" -}}
+{{- with include "slackwater.instance" . }}
+matchLabels:
+  {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "slackwater.everyPod" -}}
+{{- if .Values.plainNames }}
+{}
+{{- else }}
+matchLabels:
+  app.kubernetes.io/part-of: slackwater
+  {{ include "slackwater.instance" . }}
+{{- end }}
+{{- end }}
+
+{{- define "slackwater.agentsNamespace" -}}
+{{- .Values.agent.namespace | default .Release.Namespace }}
+{{- end }}
+
 {{- define "slackwater.imageValues" -}}
-{{- if eq .image "" }}{{ toYaml .root.Values.image }}{{ else }}{{ toYaml .own.image }}{{ end }}
+{{- $image := deepCopy .root.Values.image }}
+{{- if eq .image "agent" }}{{ $image = mergeOverwrite $image (dict "repository" (printf "%s-agent" $image.repository) "digest" "") }}{{ end }}
+{{- if .image }}
+{{- $own := .own.image }}
+{{- if ne .image "agent" }}{{ $image = dict "registry" $image.registry "pullPolicy" $image.pullPolicy }}{{ end }}
+{{- range $key := list "registry" "repository" "tag" "digest" "pullPolicy" }}
+{{- with get $own $key }}{{ $_ := set $image $key . }}{{ end }}
+{{- end }}
+{{- end }}
+{{- toYaml $image }}
 {{- end }}
 
 {{- define "slackwater.image" -}}
@@ -27,12 +81,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "slackwater.natsUrl" -}}
-{{- if .Values.nats.enabled }}tls://nats.{{ .Release.Namespace }}.svc:4222
-{{- else }}{{ required "nats.external.url: is needed where nats.enabled is false" .Values.nats.external.url }}{{ end }}
+{{- .Values.nats.external.url | default (printf "tls://%s.%s.svc:4222" (include "slackwater.named" (list . "nats")) .Release.Namespace) }}
 {{- end }}
 
 {{- define "slackwater.podLabels" -}}
-{{- with merge (dict) .own.podLabels .root.Values.common.podLabels }}{{ toYaml . }}{{ end }}
+{{- $instance := include "slackwater.instance" .root | fromYaml }}
+{{- with merge (dict) $instance (.own.podLabels | default dict) .root.Values.common.podLabels }}{{ toYaml . }}{{ end }}
 {{- end }}
 
 {{- define "slackwater.podAnnotations" -}}
@@ -55,16 +109,96 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- with .own.extraArgs }}{{ toYaml . }}{{ end }}
 {{- end }}
 
-{{- define "slackwater.extraEnv" -}}
-{{- with concat .root.Values.common.extraEnv .own.extraEnv }}{{ toYaml . }}{{ end }}
+{{- /* The variables of a container, `given`, each replaced by one of the same name in the values; then the others of the
+       values. A workload's own go before those of every pod. */}}
+{{- define "slackwater.env" -}}
+{{- $values := dict }}
+{{- $order := list }}
+{{- range concat .root.Values.common.extraEnv (.own.extraEnv | default list) }}
+{{- $_ := set $values .name . }}
+{{- $order = append $order .name }}
+{{- end }}
+{{- $found := list }}
+{{- range .given | fromYamlArray }}
+{{- $found = append $found (get $values .name | default .) }}
+{{- $_ := unset $values .name }}
+{{- end }}
+{{- range $order | uniq }}
+{{- with get $values . }}{{ $found = append $found . }}{{ end }}
+{{- end }}
+{{- toYaml $found }}
+{{- end }}
+
+{{- /* Whether a feature of the service kubernetes is on, or withdraws what it wrote: takes a list of the root and its name. */}}
+{{- define "slackwater.feature" -}}
+{{- $values := (index . 0).Values.kubernetes }}
+{{- $value := get $values (index . 1) | toString }}
+{{- if or $values.withdraw (not (has $value (list "false" "off" ""))) }}on{{ end }}
+{{- end }}
+
+{{- define "slackwater.env.kubernetesFeatures" -}}
+{{- with .Values.kubernetes }}
+{{- if not .offers }}
+- {name: SLACKWATER_KUBERNETES_WRITE_OFFERS, value: "false"}
+{{- end }}
+{{- if ne .evictions "carry-out" }}
+- {name: SLACKWATER_KUBERNETES_EVICTIONS, value: {{ .evictions | quote }}}
+{{- end }}
+{{- if ne .cordons "NoSchedule" }}
+- {name: SLACKWATER_KUBERNETES_CORDONS, value: {{ .cordons | quote }}}
+{{- end }}
+{{- if ne .profiles "auto" }}
+- {name: SLACKWATER_KUBERNETES_PROFILES, value: {{ .profiles | quote }}}
+{{- end }}
+{{- end }}
+{{- if .Values.kubernetes.documents }}
+- {name: SLACKWATER_KUBERNETES_DOCUMENTS_URL, value: "http://{{ include "slackwater.prefix" . }}{service}.{{ .Release.Namespace }}.svc:8460"}
+- {name: SLACKWATER_KUBERNETES_DOCUMENTS_TOKEN_FILE, value: /run/secrets/slackwater/documents-token}
+{{- end }}
+{{- if not .Values.plainNames }}
+- {name: SLACKWATER_KUBERNETES_WEBHOOK_SERVICE, value: {{ include "slackwater.named" (list . "kubernetes-webhook") }}}
+{{- end }}
+{{- if ne (include "slackwater.agentsNamespace" .) "slackwater-node" }}
+- {name: SLACKWATER_KUBERNETES_AGENTS_NAMESPACE, value: {{ include "slackwater.agentsNamespace" . }}}
+{{- end }}
+{{- end }}
+
+{{- define "slackwater.env.agentFeatures" -}}
+{{- with .Values.agent.metrics }}
+{{- if .enabled }}
+- {name: SLACKWATER_AGENT_METRICS_HOST, value: 0.0.0.0}
+- {name: SLACKWATER_AGENT_METRICS_PORT, value: {{ .port | quote }}}
+- {name: SLACKWATER_AGENT_METRICS_TOKENS_FILE, value: /etc/slackwater/agent/tokens}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The agents' files for the broker, and the password's. The one place that says where they come from. */}}
+{{- define "slackwater.agentAccess" -}}
+- name: credentials
+{{- with .Values.agent.access }}
+{{- if .hostPath }}
+  hostPath:
+    path: {{ .hostPath }}
+    type: Directory
+{{- else }}
+  secret:
+    secretName: {{ .secretName | default (include "slackwater.named" (list $ "agent-access")) }}
+    defaultMode: 256
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "slackwater.agentPassword" -}}
+/etc/slackwater/agent/{{ if not .Values.agent.access.hostPath }}$(NODE_NAME).{{ end }}nats-password
 {{- end }}
 
 {{- define "slackwater.extraVolumes" -}}
-{{- with concat .root.Values.common.extraVolumes .own.extraVolumes }}{{ toYaml . }}{{ end }}
+{{- with concat .root.Values.common.extraVolumes (.own.extraVolumes | default list) }}{{ toYaml . }}{{ end }}
 {{- end }}
 
 {{- define "slackwater.extraVolumeMounts" -}}
-{{- with concat .root.Values.common.extraVolumeMounts .own.extraVolumeMounts }}{{ toYaml . }}{{ end }}
+{{- with concat .root.Values.common.extraVolumeMounts (.own.extraVolumeMounts | default list) }}{{ toYaml . }}{{ end }}
 {{- end }}
 
 {{- /* When the job migrate runs: before anything else, as a hook; but on a first install PostgreSQL of this chart is not
@@ -72,9 +206,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
        would wait for the services under `--wait`, and they for the hook.) Where PostgreSQL exists already, as of plain
        manifests that are taken over, it runs before. */}}
 {{- define "slackwater.hook" -}}
-{{- $exists := lookup "apps/v1" "StatefulSet" .Release.Namespace "postgres" }}
+{{- $exists := lookup "apps/v1" "StatefulSet" .Release.Namespace (include "slackwater.named" (list . "postgres")) }}
 helm.sh/resource-policy: keep
-{{- if or $exists (not .Values.postgresql.enabled) (not .Release.IsInstall) }}
+{{- if or $exists .Values.postgresql.external.host (not .Release.IsInstall) }}
 helm.sh/hook: pre-install,pre-upgrade
 helm.sh/hook-weight: "0"
 helm.sh/hook-delete-policy: before-hook-creation
@@ -89,5 +223,27 @@ helm.sh/hook-delete-policy: before-hook-creation
 {{- range . }}
     - ipBlock: {cidr: {{ . | quote }}}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Egress to the API server, whose address a policy cannot name. */}}
+{{- define "slackwater.toApiServer" -}}
+- ports:
+{{- range .Values.networkPolicy.apiServerPorts }}
+    - port: {{ . }}
+      protocol: TCP
+{{- end }}
+{{- with .Values.networkPolicy.apiServerCidrs }}
+  to:
+{{- range . }}
+    - ipBlock: {cidr: {{ . | quote }}}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* DNS beside that of kube-system. */}}
+{{- define "slackwater.toDns" -}}
+{{- range .Values.networkPolicy.dnsCidrs }}
+- ipBlock: {cidr: {{ . | quote }}}
 {{- end }}
 {{- end }}

@@ -1,0 +1,279 @@
+"""What values of the chart change: names, secrets, rights by feature, network paths, ways to the console, metrics."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from deploy_files import ROOT, parse
+from tests.kubernetes.helm import IS_THERE, WHY_NOT, rendered
+
+from slackwater.cli.cluster_secret_files import AGENTS
+from slackwater.cli.secret_files import readers
+
+pytestmark = pytest.mark.skipif(not IS_THERE, reason=WHY_NOT)
+
+Tree = dict[str, Any]
+SERVERS = {"postgresql": {"external": {"host": "db.example"}}, "nats": {"external": {"url": "tls://nats.example:4222"}}}
+OF_ALL = frozenset({"CustomResourceDefinition", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
+"""Kinds of which a cluster has one object."""
+
+
+def release(values: Tree, name: str = "slackwater", namespace: str = "lending") -> list[Tree]:
+    (objects,) = rendered(values, namespace=namespace, name=name)
+    return [one for one in objects if one["kind"] not in OF_ALL]
+
+
+def find(objects: list[Tree], kind: str, name: str) -> Tree:
+    (found,) = (one for one in objects if (one["kind"], one["metadata"]["name"]) == (kind, name))
+    return found
+
+
+def template_of(one: Tree) -> Tree | None:
+    spec = one.get("spec", {})
+    spec = spec["jobTemplate"]["spec"] if one["kind"] == "CronJob" else spec
+    template: Tree | None = spec.get("template")
+    return template
+
+
+def variables(one: Tree) -> dict[str, str]:
+    template = template_of(one)
+    assert template is not None
+    (container,) = template["spec"]["containers"]
+    return {variable["name"]: variable.get("value", "") for variable in container["env"]}
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "prefix"),
+    [
+        ({}, "slackwater", "slackwater-"),
+        ({}, "blue", "blue-slackwater-"),
+        ({"nameOverride": "slack"}, "blue", "blue-slack-"),
+        ({"fullnameOverride": "sw"}, "blue", "sw-"),
+    ],
+)
+def test_names_are_those_of_the_release_and_every_reference_is_to_one(values: Tree, name: str, prefix: str) -> None:
+    cluster = {"kubernetes": {"enabled": True, "documents": True}}
+    objects = release({**values, **cluster}, name)
+    assert [one["metadata"]["name"] for one in objects if not one["metadata"]["name"].startswith(prefix)] == []
+    names = {(one["kind"], one["metadata"]["name"]) for one in objects}
+    made = {("Secret", prefix + reader) for reader in (*readers(), AGENTS)}
+    for one in objects:
+        template = template_of(one) or {"spec": one.get("spec", {})}
+        spec = template["spec"]
+        asked = {("ServiceAccount", spec["serviceAccountName"])} if "serviceAccountName" in spec else set()
+        for volume in spec.get("volumes", []):
+            if "secret" in volume:
+                asked.add(("Secret", volume["secret"]["secretName"]))
+            if "persistentVolumeClaim" in volume:
+                asked.add(("PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]))
+        asked |= {("ServiceAccount", subject["name"]) for subject in one.get("subjects", [])}
+        asked |= {(one["roleRef"]["kind"], one["roleRef"]["name"])} if "roleRef" in one else set()
+        assert asked <= names | made, (one["kind"], one["metadata"]["name"])
+    labels = {"app.kubernetes.io/instance": name}
+    for one in objects:
+        template = template_of(one)
+        if template is not None:
+            assert labels.items() <= template["metadata"]["labels"].items()
+        for selector in selectors(one.get("spec", {})):
+            assert labels.items() <= selector.items() or set(selector) & OTHERS, one["metadata"]["name"]
+
+
+OTHERS = {"kubernetes.io/metadata.name", "slackwater.io/scrapes", "k8s-app"}
+"""Labels of what is not of the release."""
+
+
+def selectors(tree: Any) -> list[Tree]:
+    if isinstance(tree, dict):
+        own = [tree["matchLabels"]] if "matchLabels" in tree else []
+        return own + [found for value in tree.values() for found in selectors(value)]
+    return [found for item in tree for found in selectors(item)] if isinstance(tree, list) else []
+
+
+def test_the_hook_makes_every_secret_before_anything_else() -> None:
+    objects = release({}, "blue")
+    role = find(objects, "Role", "blue-slackwater-secrets-hook")
+    (rule,) = role["rules"]
+    assert rule["resourceNames"] == [f"blue-slackwater-{reader}" for reader in (*readers(), AGENTS)]
+    assert rule["verbs"] == ["get", "create", "patch"]
+    hooks = [one for one in objects if "helm.sh/hook" in one["metadata"].get("annotations", {})]
+    before = [one for one in hooks if one["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"]
+    kinds = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Job"}
+    assert {one["kind"] for one in before} == kinds
+    order = {one["kind"]: int(one["metadata"]["annotations"]["helm.sh/hook-weight"]) for one in before}
+    assert all(order[kind] < order["Job"] < 0 for kind in kinds - {"Job"})
+    assert all("hook-succeeded" in one["metadata"]["annotations"]["helm.sh/hook-delete-policy"] for one in before)
+    for kind in ("Job", "CronJob"):
+        one = find(objects, kind, "blue-slackwater-secrets" + ("-hook" if kind == "Job" else ""))
+        template = template_of(one)
+        assert template is not None
+        parse(template["spec"]["containers"][0]["args"])
+    text = json.dumps(objects)
+    assert not [one for one in objects if one["kind"] == "Secret"], "no secret is in the release"
+    assert "dsn=" not in text
+
+
+def test_agents_in_a_namespace_of_their_own_have_their_secret_there() -> None:
+    objects = release({"agent": {"namespace": "agents"}})
+    roles = [one for one in objects if (one["kind"], one["metadata"]["name"]) == ("Role", "slackwater-secrets")]
+    assert {one["metadata"]["namespace"]: one["rules"][0]["resourceNames"][-1] for one in roles} == {
+        "lending": "slackwater-kubernetes",
+        "agents": "slackwater-agent-access",
+    }
+    policies = {
+        one["metadata"]["namespace"]
+        for one in objects
+        if (one["kind"], one["metadata"]["name"]) == ("NetworkPolicy", "slackwater-default-deny")
+    }
+    assert policies == {"lending", "agents"}
+
+
+def test_one_value_moves_every_image_to_a_registry() -> None:
+    objects = release({"image": {"registry": "mirror.example:5000"}})
+    images = set()
+    for one in objects:
+        template = template_of(one) or {"spec": one.get("spec", {})}
+        for container in [*template["spec"].get("containers", []), *template["spec"].get("initContainers", [])]:
+            images.add(container["image"].rpartition(":")[0])
+    names = ("slackwater/slackwater", "slackwater/slackwater-agent", "library/postgres", "library/nats")
+    assert images == {f"mirror.example:5000/{name}" for name in names}
+    assert all(image.startswith("docker.io/") for image in _images(release({}))), "CRI-O resolves no short names"
+
+
+def _images(objects: list[Tree]) -> set[str]:
+    templates = [template_of(one) for one in objects]
+    return {one["spec"]["containers"][0]["image"] for one in templates if one is not None}
+
+
+def test_two_values_replace_the_servers() -> None:
+    objects = release(SERVERS)
+    assert not [one for one in objects if one["kind"] == "StatefulSet"]
+    job = template_of(find(objects, "Job", "slackwater-secrets-hook"))
+    assert job is not None
+    (volume,) = (one for one in job["spec"]["volumes"] if one["name"] == "postgresql")
+    assert volume["secret"]["secretName"] == "postgresql-admin"
+    assert (
+        variables(find(objects, "Deployment", "slackwater-quota"))["SLACKWATER_NATS_URL"] == "tls://nats.example:4222"
+    )
+
+
+def test_log_level_and_mode_are_values() -> None:
+    objects = release({"logLevel": "debug"})
+    assert variables(find(objects, "Deployment", "slackwater-quota"))["SLACKWATER_LOG_LEVEL"] == "debug"
+    assert variables(find(objects, "Deployment", "slackwater-ensurance"))["SLACKWATER_ENSURANCE_MODE"] == "observe"
+
+
+def test_documents_make_the_cluster_the_source_of_every_service_that_owns_kinds() -> None:
+    objects = release({"kubernetes": {"enabled": True, "documents": True}})
+    sources = {
+        one["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"]
+        for one in objects
+        if one["kind"] == "Deployment" and variables(one).get("SLACKWATER_RESOURCES_SOURCE") == "kubernetes"
+    }
+    services = yaml.safe_load_all((ROOT / "deploy/kubernetes/documents/services.yaml").read_text())
+    assert sources == {one["metadata"]["name"] for one in services}
+    policies = list(yaml.safe_load_all((ROOT / "deploy/kubernetes/documents/networkpolicies.yaml").read_text()))
+    assert set(policies[1]["spec"]["podSelector"]["matchExpressions"][0]["values"]) == sources
+    text = (ROOT / "docs/how-to/use-kubectl.md").read_text()
+    assert all(f"deployment/{name}" in text for name in sources)
+
+
+def rights(values: Tree) -> set[tuple[str, str]]:
+    objects = release({"kubernetes": {"enabled": True, **values}})
+    found = set()
+    for kind in ("ClusterRole", "Role"):
+        for one in objects:
+            if (one["kind"], one["metadata"]["name"]) == (kind, "slackwater-kubernetes"):
+                for rule in one["rules"] or []:
+                    found |= {(resource, verb) for resource in rule["resources"] for verb in rule["verbs"]}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("off", "right"),
+    [
+        ({"offers": False}, ("nodes/status", "patch")),
+        ({"evictions": "off"}, ("pods/eviction", "create")),
+        ({"cordons": "off"}, ("nodes", "patch")),
+        ({"profiles": "off"}, ("mutatingadmissionpolicies", "create")),
+        ({"profiles": "off"}, ("mutatingwebhookconfigurations", "patch")),
+        ({"profiles": "off"}, ("secrets", "patch")),
+        ({"documents": False}, ("reservations/status", "patch")),
+        ({"documents": False}, ("nodeqos", "watch")),
+    ],
+)
+def test_a_feature_that_is_off_has_no_right(off: Tree, right: tuple[str, str]) -> None:
+    assert right in rights({"documents": True})
+    assert right not in rights({"documents": True, **off})
+    if "documents" not in off:
+        assert right in rights({**off, "withdraw": True}), "what it wrote can be withdrawn"
+
+
+def test_what_is_written_by_name_is_restricted_to_the_name() -> None:
+    objects = release({"kubernetes": {"enabled": True}})
+    for rule in find(objects, "ClusterRole", "slackwater-kubernetes")["rules"]:
+        if rule["apiGroups"] == ["admissionregistration.k8s.io"] and set(rule["verbs"]) - {"list", "watch"}:
+            assert rule["resourceNames"] == ["profiles.slackwater.io"]
+
+
+def test_roles_of_documents_do_not_reach_edit_and_admin() -> None:
+    objects = release({})
+    aggregated = {
+        one["metadata"]["name"]: [label for label in one["metadata"]["labels"] if "aggregate-to" in label]
+        for one in objects
+        if one["kind"] == "ClusterRole" and one["metadata"]["name"].endswith(("viewer", "operator", "admin"))
+    }
+    view = ["rbac.authorization.k8s.io/aggregate-to-view"]
+    assert aggregated == {"slackwater-viewer": view, "slackwater-operator": [], "slackwater-admin": []}
+
+
+def test_network_paths_that_clusters_need_are_values() -> None:
+    rules: Tree = {
+        "dnsCidrs": ["10.96.0.10/32"],
+        "apiServerPorts": [8443],
+        "apiServerCidrs": ["10.0.0.1/32"],
+        "extraEgress": [{"to": [{"ipBlock": {"cidr": "10.9.0.0/16"}}]}],
+        "extraIngress": [{"from": [{"podSelector": {}}]}],
+    }
+    objects = release({"networkPolicy": rules})
+    agent = find(objects, "NetworkPolicy", "slackwater-agent")["spec"]["egress"]
+    assert {"ipBlock": {"cidr": "10.96.0.10/32"}} in agent[1]["to"]
+    to_server = {"ports": [{"port": 8443, "protocol": "TCP"}], "to": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]}
+    assert agent[2] == to_server
+    assert find(objects, "NetworkPolicy", "slackwater-secrets")["spec"]["egress"] == [to_server]
+    extra = find(objects, "NetworkPolicy", "slackwater-extra")["spec"]
+    assert (extra["egress"], extra["ingress"]) == (rules["extraEgress"], rules["extraIngress"])
+    local = find(release({}), "NetworkPolicy", "slackwater-dns")["spec"]["egress"][0]["to"]
+    assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in local, "NodeLocal DNS"
+
+
+def test_the_console_is_reached_by_ingress_or_route() -> None:
+    given: Tree = {
+        "ingress": {"enabled": True, "className": "nginx", "host": "lend.example", "tlsSecret": "lend-tls"},
+        "httpRoute": {"enabled": True, "hostnames": ["lend.example"], "parentRefs": [{"name": "gate"}]},
+    }
+    objects = release(given)
+    ingress = find(objects, "Ingress", "slackwater-console")["spec"]
+    (rule,) = ingress["rules"]
+    assert (rule["host"], ingress["tls"][0]["secretName"]) == ("lend.example", "lend-tls")
+    assert rule["http"]["paths"][0]["backend"]["service"] == {"name": "slackwater-console", "port": {"name": "http"}}
+    route = find(objects, "HTTPRoute", "slackwater-console")["spec"]
+    assert route["rules"] == [{"backendRefs": [{"name": "slackwater-console", "port": 80}]}]
+    service = find(objects, "Service", "slackwater-console")["spec"]
+    assert {"http": 80}.items() <= {port["name"]: port["port"] for port in service["ports"]}.items()
+
+
+def test_agents_are_scraped_with_a_token_through_their_own_path() -> None:
+    objects = release({"agent": {"metrics": {"enabled": True}}, "metrics": {"podMonitor": {"enabled": True}}})
+    agent = find(objects, "DaemonSet", "slackwater-agent")
+    assert variables(agent)["SLACKWATER_AGENT_METRICS_TOKENS_FILE"] == "/etc/slackwater/agent/tokens"
+    (port,) = agent["spec"]["template"]["spec"]["containers"][0]["ports"]
+    monitor = find(objects, "PodMonitor", "slackwater-agent")["spec"]
+    (endpoint,) = monitor["podMetricsEndpoints"]
+    assert endpoint["port"] == port["name"]
+    assert endpoint["authorization"]["credentials"] == {"name": "slackwater-tokens", "key": "viewer"}
+    (rule,) = find(objects, "NetworkPolicy", "slackwater-agent-metrics")["spec"]["ingress"]
+    assert rule["ports"] == [{"port": port["containerPort"], "protocol": "TCP"}]
+    assert not [one for one in release({}) if one["metadata"]["name"] == "slackwater-agent-metrics"]
