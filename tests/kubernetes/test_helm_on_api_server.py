@@ -6,8 +6,8 @@ kwok plays the kubelets: it runs no container, and completes the pods of jobs.
 from __future__ import annotations
 
 import re
-import subprocess
 import tarfile
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ import pytest
 import yaml
 from tests.kubernetes.build import this_build
 from tests.kubernetes.control_plane import ControlPlane, running
-from tests.kubernetes.definitions import document_of, path_of
-from tests.kubernetes.helm import CHART, IS_THERE, WHY_NOT, HelmRefused, call, rendered
+from tests.kubernetes.definitions import path_of
+from tests.kubernetes.helm import CHART, IS_THERE, WHY_NOT, HelmRefused, call
+from tests.kubernetes.release import Site, decoded
 from tests.kubernetes.rest import TRIED, Rest, wait_until
 
-from slackwater.cli.cluster_snapshot import installed_kinds
+from slackwater.cli.secret_files import readers
 from slackwater.resources import catalog
-from slackwater.resources.kind import Kind
 
 MANIFESTS = CHART.parents[1] / "kubernetes"
 HOW_TO = CHART.parents[2] / "docs" / "how-to" / "install-on-kubernetes.md"
@@ -33,62 +33,6 @@ CLUSTER = {"kubernetes": {"enabled": True, "documents": True}}
 pytestmark = [pytest.mark.timeout(4 * ROLL_SECONDS), pytest.mark.skipif(not IS_THERE, reason=WHY_NOT)]
 NEVER = {"migration": {"nodeSelector": {"there": "is-none"}}}
 """Values with which the job migrate cannot run."""
-
-
-class Site:
-    """A cluster and one release in its namespace."""
-
-    def __init__(self, plane: ControlPlane, admin: Rest, namespace: str) -> None:
-        self.plane, self.admin, self.namespace = plane, admin, namespace
-        self.values = {"agent": {"namespace": f"{namespace}-node"}}
-
-    def helm(self, action: str, chart: Path = CHART, values: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        return call(
-            action,
-            kubeconfig=str(self.plane.kubeconfig),
-            namespace=self.namespace,
-            chart=str(chart),
-            name="slackwater",
-            values={**self.values, **(values or {})},
-            wait="hookOnly",
-            **options,
-        )
-
-    def kubectl(self, *arguments: str) -> str:
-        command = [str(this_build().folder / "kubectl"), "--kubeconfig", str(self.plane.kubeconfig), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def get(self, path: str) -> dict[str, Any]:
-        answer = self.admin.client.get(path)
-        assert answer.is_success, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
-
-    def deployments(self) -> dict[str, dict[str, Any]]:
-        items = self.get(f"/apis/apps/v1/namespaces/{self.namespace}/deployments")["items"]
-        return {one["metadata"]["name"]: one for one in items}
-
-    def images(self) -> set[str]:
-        containers = (one["spec"]["template"]["spec"]["containers"] for one in self.deployments().values())
-        return {found[0]["image"] for found in containers}
-
-    def document(self, kind: Kind) -> dict[str, Any]:
-        """Creates the example of a kind; returns it."""
-        wait_until(lambda: self.admin.client.get(path_of(kind)).is_success, f"{kind.name} is served")
-        return self.admin.ensure(path_of(kind), document_of(kind, kind.example))
-
-    def kinds(self) -> Mapping[str, bool]:
-        """The installed definitions, and whether each is of this version, as `slackwater doctor` judges."""
-        found, _ = installed_kinds(self.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"])
-        assert found is not None
-        return {name: kind.is_current for name, kind in found.items()}
-
-    def migrated(self) -> str:
-        """When the job migrate succeeded; empty if it has not."""
-        job = self.get(f"/apis/batch/v1/namespaces/{self.namespace}/jobs/migrate")
-        return str(job["status"].get("completionTime") or "")
 
 
 @pytest.fixture(scope="module")
@@ -123,13 +67,12 @@ def previous(tmp_path: Path) -> Path:
 def test_a_release_is_installed_refused_upgraded_and_removed(
     plane: ControlPlane, admin: Rest, previous: Path, tmp_path: Path
 ) -> None:
-    site = Site(plane, admin, "slackwater")
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    metadata = {"name": site.namespace, "labels": labels}
-    admin.ensure("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    site.helm("install", previous, timeout=ROLL_SECONDS)
+    agents = {"agent": {"namespace": "slackwater-node"}}
+    site = Site(plane, admin, "slackwater", "slackwater", {"plainNames": True, **agents})
+    namespace(admin, site.namespace, "restricted")
+    Site(plane, admin, "slackwater", "slackwater", agents).helm("install", previous, timeout=ROLL_SECONDS)
     assert site.images() == {"slackwater:0.0.9"}
-    wait_until(lambda: bool(site.migrated()), "the first migration", ROLL_SECONDS)
+    wait_until(lambda: bool(site.migrated("migrate")), "the first migration", ROLL_SECONDS)
     documents = {
         kind: site.document(kind) for kind in map(catalog.kind_named, ("AvoidanceAction", "NodeQOS", "Autonomy"))
     }
@@ -143,10 +86,13 @@ def test_a_release_is_installed_refused_upgraded_and_removed(
         site.helm("upgrade", values=NEVER, timeout=3)
     assert site.images() == {"slackwater:0.0.9"}, "nothing rolls before the migration"
 
-    site.helm("upgrade", values=CLUSTER, timeout=ROLL_SECONDS)
+    with pytest.raises(HelmRefused, match=r"nil pointer|missing|null"):
+        site.helm("upgrade", values=CLUSTER, timeout=ROLL_SECONDS, reuse_values=True)
+    assert "--reuse-values" not in HOW_TO.read_text().partition("## Upgrade")[2].partition("```\n\n")[0]
+    site.helm("upgrade", values=CLUSTER, timeout=ROLL_SECONDS, native={"reset_then_reuse_values": True})
     version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
-    assert site.images() == {f"slackwater:{version}"}
-    migrated = site.migrated()
+    assert site.images() == {f"docker.io/slackwater/slackwater:{version}"}
+    migrated = site.migrated("migrate")
     sets = site.get(f"/apis/apps/v1/namespaces/{site.namespace}/replicasets")["items"]
     new = [one for one in sets if one["spec"]["template"]["spec"]["containers"][0]["image"].endswith(version)]
     assert len(new) == len(site.deployments())
@@ -160,35 +106,155 @@ def test_a_release_is_installed_refused_upgraded_and_removed(
         assert answer.is_success, answer.text
 
     strict = tmp_path / "all.yaml"
-    strict.write_text(yaml.safe_dump_all(rendered({**site.values, **CLUSTER})[0]))
+    strict.write_text(yaml.safe_dump_all(site.rendered(CLUSTER)))
     site.kubectl(
         "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", str(strict)
     )
     wait_until(lambda: all(map(is_ready, site.deployments().values())), "every pod is admitted and ready", ROLL_SECONDS)
 
-    call("uninstall", kubeconfig=str(plane.kubeconfig), namespace="slackwater", name="slackwater")
+    site.uninstall()
     wait_until(lambda: not site.deployments(), "the services are gone", ROLL_SECONDS)
     definitions = site.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
     assert len(definitions) == 13, "documents outlive the release"
 
 
 def test_plain_manifests_are_taken_over(plane: ControlPlane, admin: Rest) -> None:
-    site = Site(plane, admin, "slackwater")
+    text = HOW_TO.read_text().partition("## From plain manifests")[2].partition("## ")[0]
+    site = Site(plane, admin, "slackwater", "slackwater", values_of(text))
     site.kubectl("delete", "job/migrate", "--ignore-not-found", "--namespace", site.namespace)
     site.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(MANIFESTS))
     before = {name: one["metadata"]["uid"] for name, one in site.deployments().items()}
-    site.helm("install", timeout=ROLL_SECONDS, native=flags())
+    site.helm("install", timeout=ROLL_SECONDS, native=flags(text))
     assert {name: one["metadata"]["uid"] for name, one in site.deployments().items()} == before
     job = site.get(f"/apis/batch/v1/namespaces/{site.namespace}/jobs/migrate")
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade", "PostgreSQL is there already"
-    assert site.migrated()
+    assert site.migrated("migrate")
+    site.uninstall()
 
 
 def is_ready(deployment: Mapping[str, Any]) -> bool:
     return bool(deployment["status"].get("updatedReplicas") == deployment["status"].get("readyReplicas") == 2)
 
 
-def flags() -> dict[str, bool]:
+def flags(text: str) -> dict[str, bool]:
     """The options of the command in the page that takes plain manifests over."""
-    text = HOW_TO.read_text().partition("## From plain manifests")[2].partition("## ")[0]
     return {name.replace("-", "_"): True for name in re.findall(r"--(take-ownership|force-conflicts)\b", text)}
+
+
+def values_of(text: str) -> dict[str, Any]:
+    """The values of its `--set` options."""
+    found: dict[str, Any] = {}
+    for path, value in re.findall(r"--set ([A-Za-z.]+)=(\S*)", text):
+        *parents, name = path.split(".")
+        inner = found
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[name] = yaml.safe_load(value) if value else ""
+    return found
+
+
+def namespace(admin: Rest, name: str, standard: str = "privileged") -> None:
+    labels = {"pod-security.kubernetes.io/enforce": standard}
+    made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+    admin.ensure("/api/v1/namespaces", made)
+
+
+def test_one_command_installs_under_any_name_and_leaves_what_the_page_names(
+    plane: ControlPlane, admin: Rest, tmp_path: Path
+) -> None:
+    site = Site(plane, admin, "lending", "blue")
+    namespace(admin, site.namespace)
+    prefix = "blue-slackwater-"
+    before = everything(site)
+    site.helm("install", timeout=ROLL_SECONDS)
+    hooks = [name for name in everything(site) if name.endswith("-secrets-hook")]
+    assert hooks == [], "the hook's account, rights and job are gone"
+
+    # kwok completes the job's pods and runs no container: the command runs here, as a process with the job's rights
+    job = site.get(f"/apis/batch/v1/namespaces/lending/cronjobs/{prefix}secrets")
+    (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    account = site.as_account(f"{prefix}secrets", tmp_path)
+    site.run(container["args"], account)
+    secrets = site.secrets()
+    assert secrets.keys() == {prefix + name for name in (*readers(), "agent-access")}
+    contents = {value.strip() for data in secrets.values() for value in decoded(data).values()}
+    assert not [value for value in contents if value and value in release_text(site)]
+    for mounted in secrets_of_pods(site):
+        assert secrets[mounted], mounted
+    site.helm("upgrade", values=CLUSTER, timeout=ROLL_SECONDS)
+    site.run(container["args"], account)
+    assert site.secrets() == secrets, "kept over upgrades"
+    wait_until(lambda: all(map(is_ready, site.deployments().values())), "every pod is admitted", ROLL_SECONDS)
+    strict = tmp_path / "all.yaml"
+    objects = [one for one in site.rendered(CLUSTER) if "helm.sh/hook" not in one["metadata"].get("annotations", {})]
+    strict.write_text(yaml.safe_dump_all(objects))
+    site.kubectl("diff", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", str(strict))
+
+    site.uninstall()
+    wait_until(lambda: not site.items("/api/v1/namespaces/lending/pods"), "the pods are gone", ROLL_SECONDS)
+    kept = {one for one in everything(site) if one not in before}
+    text = HOW_TO.read_text().partition("## Uninstall")[2]
+    assert {kind for kind, _, _ in (name.split("/") for name in kept)} == {
+        *("secrets", "jobs", "persistentvolumeclaims", "customresourcedefinitions")
+    }, kept
+    for line in re.findall(r"^kubectl .*(?:delete crd|delete secret).*$", text, re.MULTILINE):
+        words = line.replace("-n slackwater", "-n lending").replace("instance=slackwater", "instance=blue").split()
+        site.kubectl(*words[1:], "--wait=false")
+    wait_until(lambda: not [one for one in everything(site) if one not in before], "nothing is left", ROLL_SECONDS)
+
+
+def test_helm_test_waits_for_its_pod(plane: ControlPlane, admin: Rest) -> None:
+    """kwok runs no container; the pod's end is written here, as a kubelet would."""
+    site = Site(plane, admin, "tried", "slackwater")
+    namespace(admin, site.namespace)
+    site.helm("install", timeout=ROLL_SECONDS)
+    answers = []
+    arguments = {"kubeconfig": str(plane.kubeconfig), "namespace": "tried", "name": "slackwater"}
+    trying = threading.Thread(target=lambda: answers.append(call("test", **arguments)))
+    trying.start()
+    pod = "/api/v1/namespaces/tried/pods/slackwater-test"
+    wait_until(lambda: admin.client.get(pod).is_success, "the pod is created", ROLL_SECONDS)
+    merge = {"content-type": "application/merge-patch+json"}
+    while trying.is_alive():
+        admin.client.patch(f"{pod}/status", json={"status": {"phase": "Succeeded"}}, headers=merge)
+        trying.join(0.5)
+    assert len(answers) == 1
+    site.uninstall()
+
+
+LISTED = (
+    *("serviceaccounts", "secrets", "services", "configmaps", "persistentvolumeclaims", "pods"),
+    *("deployments.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch", "cronjobs.batch"),
+    *("networkpolicies", "poddisruptionbudgets", "roles", "rolebindings", "clusterroles", "clusterrolebindings"),
+    *("customresourcedefinitions", "validatingadmissionpolicies", "validatingadmissionpolicybindings"),
+    *("mutatingadmissionpolicies", "mutatingwebhookconfigurations"),
+)
+
+
+def everything(site: Site) -> set[str]:
+    """`kind/namespace/name` of all objects in the namespace of the release, and of the cluster's."""
+    columns = "custom-columns=K:.kind,N:.metadata.namespace,M:.metadata.name"
+    found = set()
+    for kind in LISTED:
+        lines = site.kubectl(
+            "get", kind, "--namespace", site.namespace, "--no-headers", "-o", columns, "--ignore-not-found"
+        )
+        names = [line.split()[1:] for line in lines.splitlines()]
+        found |= {f"{kind.partition('.')[0]}/{where}/{name}" for where, name in names if not is_of_helm(name)}
+    return found
+
+
+def is_of_helm(name: str) -> bool:
+    """Of a release's history, of Kubernetes itself."""
+    return name.startswith(("sh.helm.release", "system:", "kubeadm:"))
+
+
+def release_text(site: Site) -> str:
+    """What Helm keeps of the release."""
+    arguments = {"kubeconfig": str(site.plane.kubeconfig), "namespace": site.namespace, "name": site.name}
+    return str(call("get_all", **arguments))
+
+
+def secrets_of_pods(site: Site) -> set[str]:
+    texts = yaml.safe_dump_all(site.rendered())
+    return {name for name in re.findall(r"secretName: (\S+)", texts) if name.startswith(site.name)}
