@@ -81,6 +81,8 @@ def _spec(spec: Tree, component: Component, text: TemplateText) -> None:
 def _volume(volume: Tree, component: Component, text: TemplateText) -> Tree | str:
     if component.path == "agent" and volume["name"] == "credentials":
         return text.item('{{- include "slackwater.agentAccess" $ | nindent {n} }}')
+    if component.path == "nats" and volume["name"] == "config":
+        return text.item('{{- include "slackwater.natsConfig" $ | nindent {n} }}')
     if "secret" not in volume:
         return volume
     name = volume["secret"]["secretName"]

@@ -65,7 +65,7 @@ TITLES: Mapping[str, str] = {
     "kubernetes": "The service that writes offers, evictions and cordons to the API server, with rights of its own.",
     "agent": "The agents, one per node.",
     "postgresql": "PostgreSQL: a small one of the chart, or with `external.host` yours. `passwordSecret` is the secret "
-    "with the password of `user`, which creates roles and schemas; `caSecret` that with the authority of its certificate "
+    "with the password of `user`, which creates roles and schemas; `caSecret` that with its authority "
     "(empty: those of the image); `cidrs` narrow network policies.",
     "nats": "NATS with JetStream: a small one of the chart, or with `external.url` yours, whose configuration includes "
     "`access.conf` of the secret `<release>-nats`.",
@@ -242,6 +242,12 @@ TOP: Mapping[str, tuple[Any, Schema, str]] = {
         "Paths that are not named are closed. dnsCidrs: NodeLocal DNS; extraIngress, extraEgress: of every pod.",
     ),
 }
+
+
+def _object(properties: Mapping[str, Schema]) -> Schema:
+    return {"type": "object", "properties": dict(properties), "additionalProperties": False}
+
+
 MONITOR: Schema = {
     "type": "object",
     "properties": {
@@ -283,6 +289,23 @@ MONITORING: Mapping[str, tuple[Any, Schema, str]] = {
             "additionalProperties": False,
         },
         "For the Prometheus operator; podMonitor: of agents that serve metrics. No tokenSecret: the chart's.",
+    ),
+    "certManager": (
+        {
+            "enabled": False,
+            "issuerRef": {"group": "cert-manager.io", "kind": "Issuer", "name": ""},
+            "caSecret": {"name": "", "key": "ca.crt"},
+        },
+        {
+            "type": "object",
+            "properties": {
+                "enabled": FLAG,
+                "issuerRef": _object({"group": TEXT, "kind": {"enum": ["Issuer", "ClusterIssuer"]}, "name": TEXT}),
+                "caSecret": KEY,
+            },
+            "additionalProperties": False,
+        },
+        "The broker's certificate is of this issuer; the secret has its authority, and exists before.",
     ),
     "ingress": (
         {"enabled": False, "className": "", "annotations": {}, "host": "", "tlsSecret": ""},
@@ -369,7 +392,3 @@ def values_schema(components: Mapping[str, Component]) -> Schema:
     top = {name: {**schema, "description": comment} for name, (_, schema, comment) in {**TOP, **MONITORING}.items()}
     properties = {**top, "common": of(COMMON), "services": _object(services), **others, "global": OBJECT}
     return {"$schema": "https://json-schema.org/draft-07/schema#", **_object(properties)}
-
-
-def _object(properties: Mapping[str, Schema]) -> Schema:
-    return {"type": "object", "properties": dict(properties), "additionalProperties": False}

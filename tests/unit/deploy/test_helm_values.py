@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from deploy_files import ROOT, parse
-from tests.kubernetes.helm import IS_THERE, WHY_NOT, rendered
+from tests.kubernetes.helm import IS_THERE, WHY_NOT, HelmRefused, rendered
 
 from slackwater.cli.cluster_secret_files import AGENTS
 from slackwater.cli.secret_files import readers
@@ -263,6 +263,32 @@ def test_the_console_is_reached_by_ingress_or_route() -> None:
     assert route["rules"] == [{"backendRefs": [{"name": "slackwater-console", "port": 80}]}]
     service = find(objects, "Service", "slackwater-console")["spec"]
     assert {"http": 80}.items() <= {port["name"]: port["port"] for port in service["ports"]}.items()
+
+
+def test_the_brokers_certificate_is_of_an_issuer() -> None:
+    given: Tree = {"certManager": {"enabled": True, "issuerRef": {"name": "of-site"}, "caSecret": {"name": "site-ca"}}}
+    objects = release(given, "blue")
+    certificate = find(objects, "Certificate", "blue-slackwater-nats-tls")["spec"]
+    assert certificate["issuerRef"] == {"group": "cert-manager.io", "kind": "Issuer", "name": "of-site"}
+    url = variables(find(objects, "Deployment", "blue-slackwater-quota"))["SLACKWATER_NATS_URL"]
+    assert url.removeprefix("tls://").partition(":")[0] in certificate["dnsNames"]
+    broker = template_of(find(objects, "StatefulSet", "blue-slackwater-nats"))
+    assert broker is not None
+    (config,) = (volume for volume in broker["spec"]["volumes"] if volume["name"] == "config")
+    files = [
+        (one["secret"]["name"], item["path"])
+        for one in config["projected"]["sources"]
+        for item in one["secret"]["items"]
+    ]
+    assert ("blue-slackwater-nats", "access.conf") in files
+    assert (certificate["secretName"], "tls.key") in files
+    job = template_of(find(objects, "Job", "blue-slackwater-secrets-hook"))
+    assert job is not None
+    assert "--nats-ca=/run/secrets/nats-ca/ca.crt" in job["spec"]["containers"][0]["args"]
+    (authority,) = (volume for volume in job["spec"]["volumes"] if volume["name"] == "nats-ca")
+    assert authority["secret"]["secretName"] == "site-ca"
+    with pytest.raises(HelmRefused, match=r"certManager\.caSecret\.name"):
+        release({"certManager": {"enabled": True}})
 
 
 def test_agents_are_scraped_with_a_token_through_their_own_path() -> None:

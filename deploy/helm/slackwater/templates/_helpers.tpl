@@ -226,6 +226,45 @@ helm.sh/hook-delete-policy: before-hook-creation
 {{- end }}
 {{- end }}
 
+{{- /* The broker's configuration, with a certificate of cert-manager in place of its own. */}}
+{{- define "slackwater.natsConfig" -}}
+{{- $secret := .Values.nats.secretName | default (include "slackwater.named" (list . "nats")) -}}
+- name: config
+{{- if .Values.certManager.enabled }}
+  projected:
+    defaultMode: 288
+    sources:
+      - secret:
+          name: {{ $secret }}
+          items:
+            - {key: nats-server.conf, path: nats-server.conf}
+            - {key: access.conf, path: access.conf}
+      - secret:
+          name: {{ include "slackwater.named" (list . "nats-tls") }}
+          items:
+            - {key: tls.crt, path: tls.crt}
+            - {key: tls.key, path: tls.key}
+{{- else }}
+  secret:
+    secretName: {{ $secret }}
+    defaultMode: 288
+{{- end }}
+{{- end }}
+
+{{- /* The secret with the authority of the broker's certificate, where it is another's: as YAML. */}}
+{{- define "slackwater.natsAuthority" -}}
+{{- if .Values.nats.external.url }}{{ with .Values.nats.external.caSecret }}{{ if .name }}{{ toYaml . }}{{ end }}{{ end }}
+{{- else if .Values.certManager.enabled }}
+{{- $_ := required "certManager.caSecret.name: is needed, so that services trust the broker" .Values.certManager.caSecret.name }}
+{{- toYaml .Values.certManager.caSecret }}
+{{- end }}
+{{- end }}
+
+{{- define "slackwater.natsHosts" -}}
+{{- $host := include "slackwater.named" (list . "nats") }}
+{{- printf "%s.%s.svc %s.%s %s" $host .Release.Namespace $host .Release.Namespace $host }}
+{{- end }}
+
 {{- /* Egress to the API server, whose address a policy cannot name. */}}
 {{- define "slackwater.toApiServer" -}}
 - ports:

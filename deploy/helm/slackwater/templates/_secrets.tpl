@@ -92,7 +92,7 @@ ca tokens postgres nats migrate backup restore ingestion prediction colocation e
 {{- $namespace := .root.Release.Namespace }}
 {{- $pod := dict "root" .root "own" $values.secrets "image" "" }}
 {{- $postgres := $values.postgresql.external }}
-{{- $nats := $values.nats.external }}
+{{- $authority := include "slackwater.natsAuthority" .root | fromYaml }}
 metadata:
   labels:
     app.kubernetes.io/name: secrets
@@ -144,11 +144,10 @@ spec:
         {{- else }}
         - --postgres-host={{ include "slackwater.named" (list .root "postgres") }}.{{ $namespace }}.svc
         {{- end }}
-        {{- $host := include "slackwater.named" (list .root "nats") }}
-        {{- range list (printf "%s.%s.svc" $host $namespace) (printf "%s.%s" $host $namespace) $host }}
+        {{- range splitList " " (include "slackwater.natsHosts" .root) }}
         - --nats-host={{ . }}
         {{- end }}
-        {{- if and $nats.url $nats.caSecret.name }}
+        {{- if $authority }}
         - --nats-ca=/run/secrets/nats-ca/ca.crt
         {{- end }}
       env:
@@ -169,7 +168,7 @@ spec:
         - {name: postgresql-ca, mountPath: /run/secrets/postgresql-ca, readOnly: true}
         {{- end }}
         {{- end }}
-        {{- if and $nats.url $nats.caSecret.name }}
+        {{- if $authority }}
         - {name: nats-ca, mountPath: /run/secrets/nats-ca, readOnly: true}
         {{- end }}
         {{- with include "slackwater.extraVolumeMounts" $pod }}
@@ -193,11 +192,11 @@ spec:
         items: [{key: {{ $postgres.caSecret.key | quote }}, path: ca.crt}]
     {{- end }}
     {{- end }}
-    {{- if and $nats.url $nats.caSecret.name }}
+    {{- if $authority }}
     - name: nats-ca
       secret:
-        secretName: {{ $nats.caSecret.name }}
-        items: [{key: {{ $nats.caSecret.key | quote }}, path: ca.crt}]
+        secretName: {{ $authority.name }}
+        items: [{key: {{ $authority.key | quote }}, path: ca.crt}]
     {{- end }}
     {{- with include "slackwater.extraVolumes" $pod }}
     {{- . | nindent 4 }}
