@@ -118,6 +118,11 @@ def test_a_failed_pod_that_is_listed_still_is_removed_for_a_move() -> None:
         pytest.param(
             node(eviction(), pods=(pod(key="kube-system/x"),)), EvictionOutcome.REFUSED, id="system namespace"
         ),
+        pytest.param(
+            node(eviction(), pods=(pod(key="lending/x", labels=(("app.kubernetes.io/part-of", "slackwater"),)),)),
+            EvictionOutcome.REFUSED,
+            id="its own, in any namespace",
+        ),
         pytest.param(node(eviction(), pods=(pod(priority=2_000_000_000),)), EvictionOutcome.REFUSED, id="critical"),
         pytest.param(
             node(eviction(), pods=(pod(owner=OwnerRef("apps", "DaemonSet", "d", "o")),)),

@@ -261,16 +261,19 @@ def refused(pod: PodRecord, mode: EvictionMode = EvictionMode.CARRY_OUT) -> str:
     if mode is EvictionMode.OFF:
         return "evictions are off (SLACKWATER_KUBERNETES_EVICTIONS)"
     namespace = pod.key.partition("/")[0]
-    if namespace in OWN_NAMESPACES or pod.priority >= marks.SYSTEM_CRITICAL:
+    if namespace in SYSTEM_NAMESPACES or pod.priority >= marks.SYSTEM_CRITICAL:
         return "pods of the system are never evicted"
-    kept = marks.first_of(dict(pod.labels), marks.PROTECTED)
+    labels = dict(pod.labels)
+    if labels.get("app.kubernetes.io/part-of") == "slackwater":
+        return "Slackwater's own pods are never evicted"
+    kept = marks.first_of(labels, marks.PROTECTED)
     if kept is not None:
         return f"the pod is protected: {kept}"
     owner = "" if pod.owner is None else pod.owner.kind
     return REFUSED_OWNERS.get(owner, "")
 
 
-OWN_NAMESPACES: Final = marks.SYSTEM_NAMESPACES | {"slackwater", "kube-public", "kube-node-lease"}
+SYSTEM_NAMESPACES: Final = marks.SYSTEM_NAMESPACES | {"kube-public", "kube-node-lease"}
 REFUSED_OWNERS: Final = {
     "Node": "static pods are never evicted",
     "DaemonSet": "a DaemonSet would start the pod on the same node again",
