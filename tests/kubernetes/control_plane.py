@@ -32,7 +32,7 @@ ADMIN = "admin"
 CONTROLLERS = (
     *("serviceaccount", "namespace", "garbage-collector", "pod-garbage-collector", "disruption"),
     *("deployment", "replicaset", "statefulset", "daemonset", "job", "cronjob", "resourcequota"),
-    *("node-lifecycle", "taint-eviction", "root-ca-certificate-publisher"),
+    *("node-lifecycle", "taint-eviction", "root-ca-certificate-publisher", "persistentvolumeclaim-protection"),
 )
 """The controllers that tests see something of. Without them no PodDisruptionBudget has a status."""
 

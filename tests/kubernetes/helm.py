@@ -67,7 +67,7 @@ def _answer(request: dict[str, Any]) -> Any:
                 return [_problem(chart, values) for values in request["values"]]
     kubeconfig = request.pop("kubeconfig")
     native = request.pop("native", {})
-    namespace = request["namespace"] if action != "uninstall" else request.pop("namespace")
+    namespace = request["namespace"] if action in ("install", "upgrade") else request.pop("namespace")
     with helm.Config(kubeconfig_path=kubeconfig, namespace=namespace) as cluster:
         _pass_on(native)
         return getattr(cluster, action)(**request)

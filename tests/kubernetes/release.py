@@ -78,7 +78,7 @@ class Site:
     def secrets(self) -> dict[str, Mapping[str, str]]:
         """The data of all secrets of the release."""
         found = self.items(f"/api/v1/namespaces/{self.namespace}/secrets")
-        return {name: one["data"] for name, one in found.items() if one["type"] == "Opaque"}
+        return {name: one["data"] for name, one in found.items() if one["type"] == "Opaque" and one.get("data")}
 
     def document(self, kind: Kind) -> dict[str, Any]:
         """Creates the example of a kind; returns it."""
