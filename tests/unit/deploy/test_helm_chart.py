@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -198,6 +199,27 @@ def test_values_are_checked_and_the_wrong_one_is_named() -> None:
     for field, problem in zip(wrong, found, strict=False):
         assert field in problem
     assert found[len(wrong) :] == [""] * 5
+
+
+def test_every_value_is_in_the_schema_and_has_a_comment() -> None:
+    text = (CHART / "values.yaml").read_text()
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert sorted(missing_in(yaml.safe_load(text), schema)) == []
+    lines = text.splitlines()
+    tops = [number for number, line in enumerate(lines) if re.match(r"[a-z]", line, re.IGNORECASE)]
+    assert [lines[number] for number in tops if not lines[number - 1].startswith("# ")] == []
+
+
+def missing_in(values: Tree, schema: Tree, path: str = "") -> Iterator[str]:
+    """Values that a schema does not name. One without properties takes any."""
+    if "properties" not in schema:
+        return
+    assert schema["additionalProperties"] is False, path
+    for name, value in values.items():
+        if name not in schema["properties"]:
+            yield f"{path}.{name}"
+        elif isinstance(value, dict):
+            yield from missing_in(value, schema["properties"][name], f"{path}.{name}")
 
 
 def test_migration_runs_before_services_roll(releases: Mapping[str, list[Tree]]) -> None:

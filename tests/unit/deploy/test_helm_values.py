@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 import yaml
 from deploy_files import ROOT, parse
-from tests.kubernetes.helm import IS_THERE, WHY_NOT, HelmRefused, rendered
+from tests.kubernetes.helm import CHART, IS_THERE, WHY_NOT, HelmRefused, call, rendered
 
 from slackwater.cli.cluster_secret_files import AGENTS
 from slackwater.cli.secret_files import readers
@@ -157,6 +158,17 @@ def test_two_values_replace_the_servers() -> None:
     assert (
         variables(find(objects, "Deployment", "slackwater-quota"))["SLACKWATER_NATS_URL"] == "tls://nats.example:4222"
     )
+
+
+def test_notes_name_what_is_there() -> None:
+    (answer,) = call("render", chart=str(CHART), values=[{}], namespace="lending", name="blue", upgrade=False)
+    notes = answer["slackwater/templates/NOTES.txt"]
+    objects = release({}, "blue")
+    for kind, name in re.findall(r"(deployment|service)/(\S+)", notes):
+        find(objects, kind.capitalize(), name)
+    assert "get secret blue-slackwater-tokens" in notes
+    assert "kubernetes.enabled=true" in notes
+    assert "observe" in notes
 
 
 def test_log_level_and_mode_are_values() -> None:
