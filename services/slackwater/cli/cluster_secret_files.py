@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from slackwater.cli.cluster_snapshot import NAMES_ONLY, list_items
 from slackwater.cli.secret_files import POSTGRES_CA, Deployment, readers, write_secrets
-from slackwater.model.errors import InvalidInput, NotFound
+from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
 
 if TYPE_CHECKING:
     from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
@@ -26,6 +26,8 @@ AGENTS: Final = "agent-access"
 PASSWORD: Final = "nats-password"  # noqa: S105 - the name of a file
 MOUNTED: Final = f"/run/secrets/slackwater/{POSTGRES_CA}"
 """The authority of an external PostgreSQL in the pods that use it."""
+MOST_BYTES: Final = 1024 * 1024
+"""What a Secret holds, by Kubernetes."""
 Data = Mapping[str, bytes]
 
 
@@ -145,6 +147,13 @@ async def _read(server: HttpApiServer, namespace: str, name: str) -> Data:
 
 async def _write(server: HttpApiServer, release: ReleaseSecrets, namespace: str, reader: str, data: Data) -> str:
     name = release.prefix + reader
+    size = sum(map(len, data.values()))
+    if size > MOST_BYTES:
+        raise Misconfigured(
+            f"the Secret {name} would have {size} bytes for the agents of this cluster, and Kubernetes takes {MOST_BYTES}:"
+            " keep agents off some nodes, or use an external broker (nats.external.url) with `slackwater nats-config`",
+            field="node",
+        )
     labels = {
         "app.kubernetes.io/name": reader,
         "app.kubernetes.io/part-of": "slackwater",

@@ -17,7 +17,7 @@ from slackwater.cli import cluster_secret_files, secret_files
 from slackwater.cli.cluster_secret_files import ReleaseSecrets, external_address, update_secrets
 from slackwater.cli.main import app
 from slackwater.cli.secret_files import readers
-from slackwater.model.errors import InvalidInput, NotFound
+from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
 from slackwater.runtime import authority
 from slackwater.runtime.service_list import service_names
 
@@ -104,6 +104,17 @@ async def test_a_node_that_joins_gets_access_and_the_others_keep_theirs(cluster:
     cluster.nodes.remove("n1")
     await again(cluster)
     assert "n1.nats-password" not in cluster.of("sw-agent-access", "lending-node")
+
+
+async def test_more_nodes_than_a_secret_holds_are_named_and_what_exists_stays(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = dict(cluster.secrets)
+    cluster.nodes.append("n2")
+    monkeypatch.setattr(cluster_secret_files, "MOST_BYTES", 10_000)
+    with pytest.raises(Misconfigured, match="sw-nats"):
+        await again(cluster)
+    assert cluster.secrets == before
 
 
 async def test_a_certificate_is_renewed_when_a_third_of_its_time_is_left(
