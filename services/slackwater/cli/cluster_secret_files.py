@@ -63,6 +63,7 @@ async def update_secrets(server: HttpApiServer, release: ReleaseSecrets) -> list
         write_secrets(_deployment(release, folder, nodes))
         after = {reader: _files(folder / reader) for reader in readers()}
         wanted = _of_agents(folder, nodes)
+    _check_sizes({**after, AGENTS: wanted}, release)
     written = []
     for reader, data in after.items():
         if data and data != before[reader]:
@@ -137,6 +138,19 @@ def _of_agents(folder: Path, nodes: tuple[str, ...]) -> Data:
     return found
 
 
+def _check_sizes(secrets: Mapping[str, Data], release: ReleaseSecrets) -> None:
+    """Raises Misconfigured for more than a Secret holds, before any is written."""
+    for reader, data in secrets.items():
+        size = sum(map(len, data.values()))
+        if size > MOST_BYTES:
+            raise Misconfigured(
+                f"the Secret {release.prefix}{reader} would have {size} bytes, for the agents of so many nodes, and"
+                f" Kubernetes takes {MOST_BYTES}: keep agents off some nodes, or use an external broker"
+                " (nats.external.url) with `slackwater nats-config`",
+                field="node",
+            )
+
+
 async def _read(server: HttpApiServer, namespace: str, name: str) -> Data:
     try:
         secret = await server.read(_path(namespace, name))
@@ -147,13 +161,6 @@ async def _read(server: HttpApiServer, namespace: str, name: str) -> Data:
 
 async def _write(server: HttpApiServer, release: ReleaseSecrets, namespace: str, reader: str, data: Data) -> str:
     name = release.prefix + reader
-    size = sum(map(len, data.values()))
-    if size > MOST_BYTES:
-        raise Misconfigured(
-            f"the Secret {name} would have {size} bytes for the agents of this cluster, and Kubernetes takes {MOST_BYTES}:"
-            " keep agents off some nodes, or use an external broker (nats.external.url) with `slackwater nats-config`",
-            field="node",
-        )
     labels = {
         "app.kubernetes.io/name": reader,
         "app.kubernetes.io/part-of": "slackwater",
