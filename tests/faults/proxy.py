@@ -85,6 +85,8 @@ class Proxy:
             writer.close()
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while self.behaviour.hold_up and self.behaviour.hold_down:  # nothing of a new connection reaches the server
+            await asyncio.sleep(_HOLD_SECONDS)
         try:
             up_reader, up_writer = await asyncio.open_connection(self.host, self.target_port)
         except OSError:

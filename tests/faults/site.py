@@ -228,17 +228,19 @@ async def site(
     sabotage: str = "",
     agents: Sequence[str] = (),
     limits: MemoryLimits | None = None,
+    broker: EmbeddedNats | None = None,
 ) -> AsyncIterator[Site]:
     """Everything up and ready; everything gone at the end, whatever happened in between.
 
     `agents`: nodes of which each gets an account on the broker, as `slackwater nats-config` makes it; none: the broker
-    asks for no credentials. `limits`: memory cgroups that the services and the broker run in.
+    asks for no credentials. `limits`: memory cgroups that the services and the broker run in. `broker`: one of
+    a cluster.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if agents:
         write_config(folder / "access", agents, "127.0.0.1", 4222, None)
     accounts = folder / "access" / "access.conf" if agents else None
-    broker = EmbeddedNats(broker_folder or folder / "nats", include=accounts)
+    broker = broker or EmbeddedNats(broker_folder or folder / "nats", include=accounts)
     database = EmbeddedPostgres(database_folder or folder / "database")
     passwords = folder / "access" / "passwords" if agents else None
     here = Site(folder, broker, database, sabotage=sabotage, passwords=passwords, limits=limits)

@@ -64,10 +64,11 @@ async def session_of(engine: AsyncEngine, watch: ServerWatch | None = None) -> A
         try:
             async with AsyncExitStack() as stack:
                 await _check_out(stack, connection, watch)
-                yield connection
-        except asyncpg.ReadOnlySQLTransactionError:  # of a COPY, which the engine does not see
-            await connection.invalidate()
-            raise
+                try:
+                    yield connection
+                except asyncpg.ReadOnlySQLTransactionError:  # of a COPY, which the engine does not see
+                    await connection.invalidate()
+                    raise
         finally:
             if connection.sync_connection is not None and not connection.closed:
                 await connection.invalidate()

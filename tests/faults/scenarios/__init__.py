@@ -9,6 +9,7 @@ from tests.faults.move_points import crash_points
 from tests.faults.scenario import Scenario
 from tests.faults.scenarios.agents import kill_real, kill_simulated
 from tests.faults.scenarios.bounded import bounded
+from tests.faults.scenarios.brokers import brokers
 from tests.faults.scenarios.disks import broker_full, database_full, up_full
 from tests.faults.scenarios.frozen import frozen
 from tests.faults.scenarios.kills import VICTIMS, kills
@@ -50,6 +51,12 @@ SCENARIOS: Final = (
         f"kill -9 of the agent, {KILLS} times, on real cgroups with a real job",
         partial(kill_real, times=KILLS),
         needs_root=True,
+    ),
+    Scenario(
+        "broker-cluster",
+        "the leader of three brokers is killed, stopped and cut off, twice each, under load",
+        partial(brokers, times=2),
+        minutes=6,
     ),
     Scenario(
         "kill-replicas",

@@ -101,7 +101,8 @@ async def is_there(client: Client, stream: str) -> bool:
 
 async def restore_stream(client: Client, copy: StreamCopy, file: Path) -> None:
     """Create the stream from its copy. Raises Conflict when it exists, Unavailable."""
-    request = json.dumps({"config": copy.config, "state": copy.state}).encode()
+    # one replica, which every broker can keep; services raise it to what theirs has room for
+    request = json.dumps({"config": copy.config | {"num_replicas": 1}, "state": copy.state}).encode()
     answer = await _ask(client, f"$JS.API.STREAM.RESTORE.{copy.name}", request)
     target: str = answer["deliver_subject"]
     with file.open("rb") as pieces:

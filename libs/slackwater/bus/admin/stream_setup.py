@@ -5,7 +5,7 @@ rest unchanged.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from nats.errors import Error as NatsError
@@ -37,8 +37,12 @@ broker's default is 1,000.
 """
 
 
+USUAL_REPLICAS = 3
+"""One server of three may fail: two hold every acknowledged message."""
 NO_ROOM = (10023, 10028, 10047)
 """JetStream error codes for insufficient resources, memory or storage."""
+NO_PEERS = (10005, 10074)
+"""JetStream error codes for more replicas than the cluster has servers, and for several without a cluster."""
 NO_ROOM_PAUSES_SECONDS = (0.1, 0.2, 0.4)
 AT_A_TIME = 8
 """Concurrent requests to the broker. It creates consumers one after the other and each request has
@@ -51,19 +55,24 @@ streams and consumers are left unchanged.
 """
 
 
-async def declare(js: JetStreamContext, topology: Topology) -> None:
-    """Declare all streams and consumers. Idempotent and safe from many processes at once. Raises
-    Unavailable; Misconfigured for a change that JetStream cannot make in place (storage of a
+async def declare(js: JetStreamContext, topology: Topology, replicas: Sequence[int] = (1,)) -> int:
+    """Declare all streams and consumers; returns the number of replicas that every stream has. Idempotent and safe
+    from many processes at once. `replicas`: the wanted numbers, best first. A consumer has as many as its stream.
+
+    Raises Unavailable; Misconfigured for a change that JetStream cannot make in place (storage of a
     stream, start of a consumer).
     """
     turns = asyncio.Semaphore(AT_A_TIME)
-    await asyncio.gather(*(_declare_stream(js, name, spec, turns) for name, spec in topology.streams.items()))
+    kept = await asyncio.gather(
+        *(_declare_stream(js, name, spec, replicas, turns) for name, spec in topology.streams.items())
+    )
     configs = [
         (topology.stream_of(name), config, spec.jump_seconds is not None)
         for name, spec in topology.consumers.items()
         for config in consumer_configs(name, spec)
     ]
     await asyncio.gather(*(_declare_consumer(js, *each, turns) for each in configs))
+    return min(kept, default=max(replicas))
 
 
 async def rewind(js: JetStreamContext, topology: Topology, name: str, partition: int) -> int:
@@ -84,13 +93,30 @@ def _newest_first(config: ConsumerConfig) -> ConsumerConfig:
     return config.evolve(deliver_policy=DeliverPolicy.LAST_PER_SUBJECT)
 
 
-async def _declare_stream(js: JetStreamContext, name: str, spec: StreamSpec, turns: asyncio.Semaphore) -> None:
-    config = stream_config(name, spec)
+async def _declare_stream(
+    js: JetStreamContext, name: str, spec: StreamSpec, replicas: Sequence[int], turns: asyncio.Semaphore
+) -> int:
     try:
         async with turns:
-            await _patiently(lambda: _made_or_updated(js, name, config))
+            for number in replicas:
+                try:
+                    await _patiently(lambda: _made_or_updated(js, name, stream_config(name, spec, number)))  # noqa: B023 - awaited here
+                    return number
+                except APIError as error:
+                    if error.err_code not in NO_PEERS or number == replicas[-1]:
+                        raise
+            raise AssertionError("no number of replicas is wanted")
     except (NatsError, TimeoutError) as error:
         raise _explained(f"stream {name}", error) from error
+
+
+def wanted_replicas(setting: int | None, *, clustered: bool) -> tuple[int, ...]:
+    """Returns the numbers of replicas to try, best first: that of the setting; else three in a cluster, or one where
+    it has fewer servers.
+    """
+    if setting is not None:
+        return (setting,)
+    return (USUAL_REPLICAS, 1) if clustered else (1,)
 
 
 async def _patiently(ask: Callable[[], Awaitable[object]]) -> None:
@@ -141,7 +167,7 @@ async def _declare_consumer(
         raise _explained(f"consumer {config.durable_name}", error) from error
 
 
-def stream_config(name: str, spec: StreamSpec) -> StreamConfig:
+def stream_config(name: str, spec: StreamSpec, replicas: int = 1) -> StreamConfig:
     """Returns the JetStream configuration of a stream."""
     window = min(spec.duplicate_window_seconds, spec.max_age_seconds or spec.duplicate_window_seconds)
     return StreamConfig(
@@ -158,6 +184,7 @@ def stream_config(name: str, spec: StreamSpec) -> StreamConfig:
         max_consumers=MOST_CONSUMERS,
         allow_direct=True,
         compression=StoreCompression(spec.compression),
+        num_replicas=replicas,
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from slackwater.events.envelope import subject_token
@@ -45,6 +45,8 @@ class NatsAccess(BaseSettings):
     key: Path | None = None
     """Client certificate and key, for a broker that requires one (mTLS)."""
     api_prefix: str = API_PREFIX
+    replicas: int | None = Field(default=None, ge=1, le=5)
+    """Copies of each stream. Unset: 3 in a cluster of brokers that has as many servers, else 1."""
 
     @property
     def message_bytes(self) -> int | None:
@@ -75,19 +77,19 @@ class NatsAccess(BaseSettings):
         """Refuses a broker beyond this machine that neither authenticates clients nor proves its
         own identity.
         """
-        parts = urlsplit(url)
-        if (
-            self.user is None
-            and parts.username is None
-            and parts.scheme != "tls"
-            and not is_loopback(parts.hostname or "")
-        ):
-            raise Misconfigured(
-                f"will not use the broker at {parts.hostname} without credentials or TLS: set SLACKWATER_NATS_USER and "
-                "SLACKWATER_NATS_PASSWORD_FILE, or tls:// in its URL and SLACKWATER_NATS_CA; `slackwater nats-config` "
-                "makes a broker that asks for them",
-                field="nats",
-            )
+        for parts in map(urlsplit, servers_of(url)):
+            if (
+                self.user is None
+                and parts.username is None
+                and parts.scheme != "tls"
+                and not is_loopback(parts.hostname or "")
+            ):
+                raise Misconfigured(
+                    f"will not use the broker at {parts.hostname} without credentials or TLS: set SLACKWATER_NATS_USER "
+                    "and SLACKWATER_NATS_PASSWORD_FILE, or tls:// in its URL and SLACKWATER_NATS_CA; "
+                    "`slackwater nats-config` makes a broker that asks for them",
+                    field="nats",
+                )
 
     def _password(self) -> str:
         if self.password_file is not None:
@@ -105,7 +107,10 @@ class NatsAccess(BaseSettings):
         return self.password.get_secret_value()
 
     def _tls(self, url: str) -> ssl.SSLContext | None:
-        encrypted = urlsplit(url).scheme == "tls"
+        schemes = {urlsplit(server).scheme for server in servers_of(url)}
+        if len(schemes) > 1:
+            raise Misconfigured("the addresses of NATS must all begin with tls:// or all with nats://", field="nats")
+        encrypted = schemes == {"tls"}
         if not encrypted:
             if self.ca is not None or self.certificate is not None:
                 # A client that merely offers TLS accepts a broker, or a man in the middle, that
@@ -125,10 +130,15 @@ class NatsAccess(BaseSettings):
         return context
 
 
+def servers_of(url: str) -> list[str]:
+    """Returns the servers of an address: one, or those of a cluster, separated by commas."""
+    return [server.strip() for server in url.split(",") if server.strip()]
+
+
 def without_login(url: str) -> str:
-    """Returns the URL without credentials, safe for logs."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    """Returns the address without credentials, safe for logs."""
+    servers = map(urlsplit, servers_of(url))
+    return ",".join(parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() for parts in servers)
 
 
 def agent_user(node: str) -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from nats.aio.client import Client
+from nats.aio.client import Client, Server
 from nats.errors import Error as NatsError
 
 from slackwater.bus.admin.streams import ConsumerSpec
-from slackwater.bus.connect.access import without_login
+from slackwater.bus.connect.access import servers_of, without_login
 from slackwater.bus.connect.connect_errors import ConnectErrors
-from slackwater.bus.connect.nats_client import EncryptedClient, SteadyClient
+from slackwater.bus.connect.nats_client import EncryptedClient, SteadyClient, is_clustered
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 
@@ -22,8 +22,10 @@ log = get_logger(__name__)
 
 CONNECT_SECONDS = 10.0
 PENDING_BYTES = 16 * 1024 * 1024
-RECONNECT_SECONDS = 0.2
-RECONNECT_JITTER = 0.5
+RECONNECT_SECONDS, LONGEST_RECONNECT_SECONDS = 0.2, 1.0
+"""Mean pause before the first and the later attempts; each pause is drawn from 0.5 to 1.5 times its mean."""
+PING_SECONDS, CLUSTER_PING_SECONDS = 10, 3
+"""A server that leaves three pings unanswered is given up. Where there are others, that must not take half a minute."""
 
 
 class Connector:
@@ -48,7 +50,11 @@ class Connector:
         until, is_waiting = asyncio.get_running_loop().time() + self._wait_seconds, True
         refusals = ConnectErrors()
 
+        def ping_fast_in_a_cluster() -> None:
+            client.options["ping_interval"] = CLUSTER_PING_SECONDS if is_clustered(client) else PING_SECONDS
+
         async def reconnected() -> None:
+            ping_fast_in_a_cluster()
             log.info("bus connected again", client=name)
             (on_reconnect or self._on_reconnect)()
 
@@ -62,15 +68,16 @@ class Connector:
         try:
             async with asyncio.timeout(self._wait_seconds):
                 await client.connect(
-                    self._url,
+                    servers_of(self._url),
                     name=name,
                     error_cb=_on_error(name, until, lambda: is_waiting, refusals.note),
                     reconnected_cb=reconnected,
                     disconnected_cb=disconnected,
                     max_reconnect_attempts=-1,
-                    reconnect_time_wait=RECONNECT_SECONDS * (1 + random.uniform(0, RECONNECT_JITTER)),  # type: ignore[arg-type]  # seconds
+                    reconnect_time_wait=RECONNECT_SECONDS,  # type: ignore[arg-type]  # seconds
+                    reconnect_to_server_handler=next_server,
                     connect_timeout=2,
-                    ping_interval=10,
+                    ping_interval=PING_SECONDS,
                     max_outstanding_pings=2,
                     pending_size=PENDING_BYTES,
                     drain_timeout=2,
@@ -83,6 +90,7 @@ class Connector:
                 f"no NATS at {without_login(self._url)} within {self._wait_seconds:g} s: {refusals.why(error)}"
             ) from error
         is_waiting = False
+        ping_fast_in_a_cluster()
         return client
 
     def reconnected(self) -> None:
@@ -106,6 +114,10 @@ class BulkConnection:
     @property
     def is_connected(self) -> bool:
         return self._own is None or self._own.is_connected
+
+    def connection(self, name: str) -> Mapping[str, Client]:
+        """Returns the connection by its name, once it is open."""
+        return {} if self._own is None else {name: self._own}
 
     async def client_for(self, spec: ConsumerSpec) -> Client:
         """Returns the bulk connection for a bulk consumer, else the main one. Raises Unavailable if
@@ -133,6 +145,15 @@ async def ended(client: Client) -> None:
         client._status = Client.DISCONNECTED  # nats-py already reports closed but has not ended its tasks
         with suppress(NatsError, OSError):
             await client.close()
+
+
+def next_server(servers: Sequence[Server], _: Mapping[str, Any]) -> tuple[Server, float]:
+    """Returns the server to try next and the pause before: one of those with the fewest failures since a client was
+    last connected to them. The client shuffles them first, so that those of a lost server spread over all others.
+    """
+    chosen = min(servers, key=lambda server: server.reconnects)
+    mean = min(RECONNECT_SECONDS * 2 ** min(chosen.reconnects, 10), LONGEST_RECONNECT_SECONDS)
+    return chosen, mean * random.uniform(0.5, 1.5)
 
 
 def _nobody() -> None:

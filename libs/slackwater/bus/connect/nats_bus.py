@@ -16,13 +16,16 @@ from nats.js import JetStreamContext
 
 from slackwater.bus.admin.backlogs import Backlogs, backlogs
 from slackwater.bus.admin.nats_admin import NatsAdmin
-from slackwater.bus.admin.stream_setup import declare
+from slackwater.bus.admin.stream_setup import declare, wanted_replicas
 from slackwater.bus.admin.streams import DLQ, ConsumerSpec, Topology, load
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.codec.lost_values import lost_values
 from slackwater.bus.connect.access import API_PREFIX, NatsAccess
+from slackwater.bus.connect.cluster_watch import answers_jetstream, watching
 from slackwater.bus.connect.connections import CONNECT_SECONDS, BulkConnection, Connector, ended
+from slackwater.bus.connect.nats_client import is_clustered
 from slackwater.bus.connect.publisher import NotStored, StreamPublisher
+from slackwater.bus.connect.round_trips import RoundTrips
 from slackwater.bus.consume.agent_block_watch import BlockWatch
 from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.bus.consume.agent_rates import agent_gates
@@ -62,8 +65,6 @@ log = get_logger(__name__)
 
 PUBLISH_SECONDS = 5.0
 REQUEST_SECONDS = 3.0
-PING_SECONDS = 0.5
-PATIENCE_SECONDS = 30
 HEAL_PAUSE_SECONDS = 2.0
 """Minimum time between two declarations on behalf of publishers: each takes about a hundred requests."""
 WATCH_BATCH = 200
@@ -84,8 +85,7 @@ class NatsBus:
         clock: Clock | None = None,
     ) -> None:
         self._client = client
-        self._bulk = BulkConnection(client, dialer)
-        self._name = name
+        self._bulk, self._name = BulkConnection(client, dialer), name
         self._topology = topology
         prefix = access.api_prefix if access else API_PREFIX
         self._js: JetStreamContext = client.jetstream(timeout=REQUEST_SECONDS, prefix=prefix)
@@ -101,9 +101,11 @@ class NatsBus:
         self.blocks = Blocks()
         """Blocked agents; filled while this process consumes agent events."""
         self._block_watch = BlockWatch(client, self._js, self._readers, self.blocks, self.unread)
-        self._declares = declares
-        self._healed_at = float("-inf")
-        self._pings: set[asyncio.Task[bool]] = set()
+        self._declares, self._healed_at = declares, float("-inf")
+        self._pings = RoundTrips(client)
+        setting = access.replicas if access else None
+        self._wanted_replicas = lambda: wanted_replicas(setting, clustered=is_clustered(client))
+        self._replicas = 0
 
     @property
     def client(self) -> Client:
@@ -121,7 +123,20 @@ class NatsBus:
 
     async def declare(self) -> None:
         """Create or update every stream and consumer of the topology. Raises Unavailable, Misconfigured."""
-        await declare(self._js, self._topology)
+        self._replicas = await declare(self._js, self._topology, self._wanted_replicas())
+
+    async def grow(self) -> None:
+        """Declare the streams again if they have fewer replicas than the cluster may have room for by now."""
+        if self._declares and self._replicas < self._wanted_replicas()[0] and self._client.is_connected:
+            await self.declare()
+
+    def connections(self) -> Mapping[str, Client]:
+        """Returns the open connections by name."""
+        return {self._name: self._client, **self._bulk.connection(f"{self._name}-bulk")}
+
+    async def is_served(self, client: Client) -> bool:
+        """Returns whether JetStream is of use through this connection. An agent may not ask; its publishes show it."""
+        return await answers_jetstream(client) if self._declares else self._publisher.unanswered_since is None
 
     async def publish(self, event: Event[Any]) -> int:
         return await self._carry(written(event))
@@ -313,24 +328,8 @@ class NatsBus:
         return info.ack_floor.stream_seq if info.ack_floor is not None else 0
 
     async def connected(self) -> bool:
-        """Returns whether the broker answers. The ping is never cancelled: nats-py drops the
-        connection when a pong arrives for a cancelled ping, so a busy machine would disconnect
-        itself by its own health check.
-        """
-        if not self._client.is_connected or not self._bulk.is_connected:
-            return False
-        ping = asyncio.create_task(self._round_trip())
-        self._pings.add(ping)
-        ping.add_done_callback(self._pings.discard)
-        await asyncio.wait({ping}, timeout=PING_SECONDS)
-        return ping.done() and not ping.cancelled() and ping.result()
-
-    async def _round_trip(self) -> bool:
-        try:
-            await self._client.flush(timeout=PATIENCE_SECONDS)
-        except (NatsError, TimeoutError):
-            return False
-        return self._client.is_connected  # without its reader, nats-py flushes without a ping
+        """Returns whether the broker answers."""
+        return self._client.is_connected and self._bulk.is_connected and await self._pings.answered()
 
     def stats(self) -> Mapping[str, Counters]:
         """Returns settlement counts of each consumer opened by this process."""
@@ -352,8 +351,7 @@ class NatsBus:
 
     async def close(self) -> None:
         """Close the connection; pending requests fail. Called by `connect_bus`."""
-        for ping in self._pings:
-            ping.cancel()
+        self._pings.close()
         await self._block_watch.close()
         await self._bulk.close()
         await ended(self._client)
@@ -418,11 +416,13 @@ async def connect_bus(
     wait_seconds: float = CONNECT_SECONDS,
     access: NatsAccess | None = None,
 ) -> AsyncIterator[NatsBus]:
-    """Yields a connected bus. Raises Unavailable if there is no broker within `wait_seconds`; once connected it
-    reconnects without limit. `declares=False` where another process declares the streams (an agent). Raises
-    Misconfigured for unusable credentials."""
+    """Yields a connected bus, which reconnects without limit. `declares=False` where another process declares the
+    streams (an agent). Raises Unavailable without a broker in `wait_seconds`, Misconfigured for bad credentials."""
     dialer = Connector(url, name, access.options(url) if access is not None else {}, wait_seconds)
-    async with open_bus(dialer, name=name, topology=topology or load(), declares=declares, access=access) as bus:
+    async with (
+        open_bus(dialer, name=name, topology=topology or load(), declares=declares, access=access) as bus,
+        watching(bus),
+    ):
         yield bus
 
 

@@ -37,6 +37,11 @@ class DeliveredMsg(Msg):
         return self.connection == self._client.stats["reconnects"] and not self._client.is_reconnecting
 
 
+def is_clustered(client: Client) -> bool:
+    """Returns whether the client's server belongs to a cluster, as the server says."""
+    return bool(client._server_info.get("cluster"))
+
+
 class SteadyClient(Client):
     """Keeps reading where the plain client (nats-py 2.16) raises and the connection stops
     receiving.
@@ -48,6 +53,12 @@ class SteadyClient(Client):
     """
 
     msg_class = DeliveredMsg
+
+    async def move_on(self) -> None:
+        """Reconnect to another server of the cluster, because this one is reachable and of no use."""
+        if self._current_server is not None:
+            self._current_server.reconnects += 1
+        await self.force_reconnect()
 
     async def _connect_to_server(self, s: Any) -> None:
         """Close the socket of an attempt that was accepted and got no further: the plain client forgets it, open."""

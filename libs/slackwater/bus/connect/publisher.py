@@ -32,6 +32,8 @@ class NotStored(Unavailable):
     """
 
 
+_NO_LEADER = 503
+"""The code of JetStream's refusals while a stream, or the whole cluster, has no leader."""
 _STORE_FAILED = 10077
 """JetStream's error code for a message that was not stored: the stream is at its limit, or its disk fails."""
 _AT_LIMIT = "maximum "
@@ -54,6 +56,8 @@ class StreamPublisher:
         self._waiting: dict[str, asyncio.Future[bytes]] = {}
         self._troubles: dict[str, str] = {}
         self._missing: dict[str, str] = {}
+        self.unanswered_since: float | None = None
+        """Since when the connected broker has served no message, by the clock of the loop."""
 
     @property
     def trouble(self) -> str:
@@ -97,11 +101,13 @@ class StreamPublisher:
             async with asyncio.timeout(self._timeout):  # wait_for swallows a cancellation that meets the answer
                 answer = json.loads(await future)
         except TimeoutError as error:
+            self._unanswered()
             text = f"stream {stream} did not confirm {message.subject} within {self._timeout:g} s"
             if self._client.is_connected:
                 self._troubles[stream] = f"{text}; {_DISK_HINT}"
             raise Unavailable(text) from error
         except NotStored as error:
+            self._unanswered()
             self._missing[stream] = f"stream {stream} is not there for {message.subject}: {error.message}"
             raise
         except NatsError as error:
@@ -109,6 +115,10 @@ class StreamPublisher:
         finally:
             del self._waiting[token]
         self._missing.pop(stream, None)
+        if "error" in answer and answer["error"].get("code") == _NO_LEADER:
+            self._unanswered()
+        else:
+            self.unanswered_since = None
         if "error" in answer:
             text = _refusal_text(stream, message, answer["error"])
             if answer["error"].get("err_code") == MESSAGE_TOO_LARGE:
@@ -120,6 +130,10 @@ class StreamPublisher:
             raise Unavailable(text)
         self._troubles.pop(stream, None)
         return int(answer.get("seq", 0))
+
+    def _unanswered(self) -> None:
+        if self.unanswered_since is None:
+            self.unanswered_since = asyncio.get_running_loop().time()
 
     async def _answered(self, message: Msg) -> None:
         future = self._waiting.get(message.subject.rsplit(".", 1)[1])

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from nats.aio.client import Client
@@ -29,7 +30,8 @@ from slackwater.bus.consume.skip_to_latest import SkipToLatest, Throughput
 from slackwater.bus.port import Holds
 from slackwater.model.errors import Unavailable
 
-TIMES = RequestTimes(expires_seconds=60.0, heartbeat_seconds=20.0)
+TIMES = RequestTimes(expires_seconds=60.0, heartbeat_seconds=6.0)
+"""In a cluster a consumer's leader may change while the connection stands: the request is lost without a word."""
 SMALLEST_REQUEST = 16
 LAPSED_SECONDS = 1.0
 """Pause before a partition whose lease has lapsed is looked at again: most leases are renewed after an outage."""
@@ -143,6 +145,7 @@ class PartitionedPuller:
                 raise failure
             rest_seconds = self._jump_or_rest(self._jumps) if self._jumps is not None else 0.0
             if not rest_seconds:
+                self._end_lost_requests()
                 await self._send_requests()
             if self._buffer:
                 return self._hand_out()
@@ -220,10 +223,13 @@ class PartitionedPuller:
         return not partition.requests.is_open and self._holds(partition.number)
 
     async def _wait(self, seconds: float) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
-        except TimeoutError:
+
+    def _end_lost_requests(self) -> None:
+        """Also while other partitions are busy, so that one waits for its messages no longer than its silence tells."""
+        if self._jumping.done():
             for partition in self._partitions.values():
                 partition.requests.end_if_lost()
 

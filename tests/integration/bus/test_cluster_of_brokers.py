@@ -1,0 +1,140 @@
+"""Three real brokers in a cluster, without services; those are under load in tests/faults/scenarios/brokers.py."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from nats.errors import Error as NatsError
+from tests.faults.cluster import SIZE, Cluster, cluster
+
+from slackwater.bus.admin.streams import ConsumerSpec, StreamSpec, Topology
+from slackwater.bus.connect.access import NatsAccess
+from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
+from slackwater.bus.port import Done, Received, Settlement
+from slackwater.events.envelope import Event, event_of, subjects_of
+from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.model.nodes import Liveness
+from slackwater.model.time import SystemClock
+
+pytestmark = pytest.mark.timeout(240)
+STREAM, CONSUMER, EVENTS = NodeLivenessChanged.STREAM, "test-node-liveness-changed", 300
+TOPOLOGY = Topology(
+    streams={
+        STREAM: StreamSpec(
+            subjects=(subjects_of(NodeLivenessChanged),), storage="file", discard="new", max_bytes=2**24
+        ),
+        "URGENT": StreamSpec(subjects=("sw.v1.urgent.>",), storage="memory", discard="old", max_bytes=2**20),
+    },
+    consumers={CONSUMER: ConsumerSpec(event=NodeLivenessChanged.TYPE, ack_wait_seconds=2)},
+)
+_PAUSE_SECONDS = 0.05
+
+
+def event(number: int) -> Event[NodeLivenessChanged]:
+    now = SystemClock().now()
+    change = NodeLivenessChanged(
+        node=f"n-{number}", liveness=Liveness.FRESH, previous=None, last_report_at=now, changed_at=now
+    )
+    return event_of(change, source="test", time=now)
+
+
+async def leader_of(bus: NatsBus) -> str:
+    while True:
+        try:
+            info = await bus.jetstream.stream_info(STREAM)
+        except (NatsError, TimeoutError):
+            await asyncio.sleep(_PAUSE_SECONDS)
+            continue
+        if info.cluster is not None and info.cluster.leader:
+            return info.cluster.leader
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def replicas(bus: NatsBus) -> set[int | None]:
+    return {(await bus.jetstream.stream_info(name)).config.num_replicas for name in TOPOLOGY.streams}
+
+
+async def publish(bus: NatsBus, event: Event[NodeLivenessChanged]) -> None:
+    while True:
+        try:
+            await bus.publish(event)
+            return
+        except Unavailable:
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def test_streams_have_three_replicas_and_those_of_before_get_them(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        async with connect_bus(
+            made.url, name="test", topology=TOPOLOGY, access=NatsAccess(replicas=1), wait_seconds=60
+        ) as bus:
+            assert await replicas(bus) == {1}
+            await publish(bus, event(1))
+        async with connect_bus(made.url, name="test", topology=TOPOLOGY, wait_seconds=60) as bus:
+            assert await replicas(bus) == {SIZE}
+            info = await bus.jetstream.consumer_info(STREAM, CONSUMER)
+            assert info.config.num_replicas in (None, 0, SIZE), "as many as the stream"
+            assert (await bus.jetstream.stream_info(STREAM)).state.messages == 1
+
+
+async def test_more_replicas_than_servers_are_not_asked_for_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is refused now is asked for again when the cluster may have grown."""
+    async with (
+        cluster(tmp_path) as made,
+        connect_bus(made.url, name="test", topology=TOPOLOGY, wait_seconds=60) as bus,
+    ):
+        monkeypatch.setattr("slackwater.bus.admin.stream_setup.USUAL_REPLICAS", 5)
+        for name in TOPOLOGY.streams:
+            await bus.jetstream.delete_stream(name)
+        await bus.declare()
+        assert await replicas(bus) == {1}
+        monkeypatch.setattr("slackwater.bus.admin.stream_setup.USUAL_REPLICAS", SIZE)
+        await bus.grow()
+        assert await replicas(bus) == {SIZE}
+
+
+@pytest.mark.parametrize("fault", ["killed", "stopped", "cut off"])
+async def test_nothing_is_lost_or_doubled_when_the_leader_is(fault: str, tmp_path: Path) -> None:
+    handled: list[str] = []
+
+    async def handle(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
+        handled.extend(received.event.id for received in batch)
+        return [Done()] * len(batch)
+
+    async with cluster(tmp_path) as made:
+        connecting = connect_bus(made.url, name="test", topology=TOPOLOGY, wait_seconds=60)
+        async with connecting as bus, bus.consume(NodeLivenessChanged, CONSUMER, handle):
+            events = [event(number) for number in range(EVENTS)]
+            for one in events[:100]:
+                await publish(bus, one)
+            victim = await leader_of(bus)
+            await begin(made, victim, fault)
+            await asyncio.gather(*(publish(bus, one) for one in events[100:]))
+            while set(handled) < {one.id for one in events}:
+                await asyncio.sleep(_PAUSE_SECONDS)
+            assert await leader_of(bus) != victim
+            stored = (await bus.jetstream.stream_info(STREAM)).state.messages
+            made.resume(victim)
+    assert stored == EVENTS
+
+
+async def begin(made: Cluster, victim: str, fault: str) -> None:
+    if fault == "killed":
+        await made.servers[victim].kill()
+    elif fault == "stopped":
+        made.pause(victim)
+    else:
+        made.cut_off(victim)
+
+
+async def test_three_replicas_without_a_cluster_are_refused_in_words(nats_url: str) -> None:
+    access = NatsAccess(replicas=3)
+    with pytest.raises(Misconfigured, match="replicas > 1 not supported"):
+        async with connect_bus(nats_url, name="test", topology=TOPOLOGY, access=access):
+            pass
