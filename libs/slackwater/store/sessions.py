@@ -36,7 +36,7 @@ def engine_of(
         return session
 
     engine = create_async_engine("postgresql+asyncpg://", async_creator=dial, **options)
-    event.listen(engine.sync_engine, "handle_error", _leave_a_read_only_server)
+    event.listens_for(engine.sync_engine, "handle_error")(_leave_a_read_only_server)
     return engine
 
 

@@ -48,7 +48,7 @@ def profile_findings(
         if not effects:
             found.append(Finding(CHECK, Level.OK, f"{name}: nothing is in its way"))
             continue
-        advice = "docs/how-to/use-kubectl.md says why; `slackwater profile preview` shows a pod"
+        advice = "docs/how-to/use-kubectl.md says why; `slackwater profile preview -f FILE` shows a pod"
         found.append(Finding(CHECK, Level.WARN, f"{name}: {'; '.join(effects)}", advice))
     return found
 
