@@ -26,7 +26,7 @@ FAULTS = ("killed", "stopped", "cut off")
 WORKS = ("ingestion", "colocation", "console")
 """Reports, offers and pages: what must work again while a broker is still away."""
 AWAY_SECONDS = 30.0
-BACK_SECONDS = 30.0
+BACK_SECONDS = 40.0
 
 
 async def brokers(folder: Path, strictness: Strictness, times: int) -> Result:
