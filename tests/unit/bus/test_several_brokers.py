@@ -12,10 +12,10 @@ import pytest
 from nats.aio.client import Client, Server
 
 from slackwater.bus.admin.stream_setup import wanted_replicas
-from slackwater.bus.connect import cluster_watch
+from slackwater.bus.connect import failover
 from slackwater.bus.connect.access import NatsAccess, servers_of, without_login
-from slackwater.bus.connect.cluster_watch import ClusterWatch
 from slackwater.bus.connect.connections import LONGEST_RECONNECT_SECONDS, RECONNECT_SECONDS, next_server
+from slackwater.bus.connect.failover import FailoverWatch
 from slackwater.bus.connect.nats_client import SteadyClient
 from slackwater.model.errors import Misconfigured
 
@@ -88,25 +88,25 @@ async def test_a_server_that_serves_nothing_for_long_is_left(monkeypatch: pytest
     now = 100.0
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
     bus, moved_at = Bus(), list[float]()
-    watch = ClusterWatch(bus)
+    watch = FailoverWatch(bus)
     for _ in range(120):
-        await watch.look()
+        await watch.check()
         if bus.client.moves > len(moved_at):
             moved_at.append(now)
         now += 2
     pauses = [after - before for before, after in zip([100.0, *moved_at], moved_at, strict=False)]
-    assert cluster_watch.USELESS_SECONDS <= pauses[0] <= 1.5 * cluster_watch.USELESS_SECONDS + 2
+    assert failover.USELESS_SECONDS <= pauses[0] <= 1.5 * failover.USELESS_SECONDS + 2
     assert all(after > before for before, after in itertools.pairwise(pauses)), "a useless cluster"
     bus.served = True
-    await watch.look()
+    await watch.check()
     bus.served = False
     moves = bus.client.moves
-    await watch.look()
+    await watch.check()
     assert bus.client.moves == moves, "the time begins anew"
 
 
 async def test_a_single_broker_is_never_left() -> None:
     bus = Bus()
     bus.client._server_info = {}
-    await ClusterWatch(bus).look()
+    await FailoverWatch(bus).check()
     assert bus.asked["served"] == 0

@@ -21,8 +21,8 @@ from slackwater.bus.admin.streams import DLQ, ConsumerSpec, Topology, load
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.codec.lost_values import lost_values
 from slackwater.bus.connect.access import API_PREFIX, NatsAccess
-from slackwater.bus.connect.cluster_watch import answers_jetstream, watching
 from slackwater.bus.connect.connections import CONNECT_SECONDS, BulkConnection, Connector, ended
+from slackwater.bus.connect.failover import answers_jetstream, watching
 from slackwater.bus.connect.nats_client import is_clustered
 from slackwater.bus.connect.publisher import NotStored, StreamPublisher
 from slackwater.bus.connect.round_trips import RoundTrips
@@ -85,11 +85,10 @@ class NatsBus:
         clock: Clock | None = None,
     ) -> None:
         self._client = client
-        self._bulk, self._name = BulkConnection(client, dialer), name
+        self._bulk, self._name, self._confined = BulkConnection(client, dialer), name, confined_to(access)
         self._topology = topology
         prefix = access.api_prefix if access else API_PREFIX
         self._js: JetStreamContext = client.jetstream(timeout=REQUEST_SECONDS, prefix=prefix)
-        self._confined = confined_to(access)
         self._publisher = StreamPublisher(client, PUBLISH_SECONDS, access.message_bytes if access else None)
         self.unread = UnreadSubjects(process_meters())
         self._broadcasts = Broadcasts(client, self.unread)
@@ -104,7 +103,9 @@ class NatsBus:
         self._declares, self._healed_at = declares, float("-inf")
         self._pings = RoundTrips(client)
         setting = access.replicas if access else None
-        self._wanted_replicas = lambda: wanted_replicas(setting, clustered=is_clustered(client))
+        self._wanted_replicas: Callable[[], tuple[int, ...]] = lambda: wanted_replicas(
+            setting, clustered=is_clustered(client)
+        )
         self._replicas = 0
 
     @property

@@ -36,7 +36,7 @@ class Watched(Protocol):
     async def grow(self) -> None: ...
 
 
-class ClusterWatch:
+class FailoverWatch:
     """Looks at the connections of one bus. A server that lost the others keeps its clients, and answers pings; only
     JetStream shows that it is of no use.
     """
@@ -53,22 +53,22 @@ class ClusterWatch:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
-                await self.look()
+                await self.check()
             except Exception:
                 log.exception("defect of the watch over the brokers")
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Look once at every connection, and now and then at the number of replicas."""
         for name, client in self._bus.connections().items():
             if client.is_connected and is_clustered(client):
-                await self._look_at(name, client)
+                await self._check_connection(name, client)
         now = asyncio.get_running_loop().time()
         if now - self._grown_at >= GROWTH_SECONDS:
             self._grown_at = now
             with suppress(Unavailable, Misconfigured):
                 await self._bus.grow()
 
-    async def _look_at(self, name: str, client: Client) -> None:
+    async def _check_connection(self, name: str, client: Client) -> None:
         if await self._bus.is_served(client):
             self._useless_since.pop(name, None)
             self._limits.pop(name, None)
@@ -96,7 +96,7 @@ async def answers_jetstream(client: Client) -> bool:
 @asynccontextmanager
 async def watching(bus: Watched) -> AsyncIterator[None]:
     """Watch a bus while the body runs."""
-    task = asyncio.create_task(ClusterWatch(bus).run())
+    task = asyncio.create_task(FailoverWatch(bus).run())
     try:
         yield
     finally:
