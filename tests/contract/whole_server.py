@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from slackwater.model.time import SystemClock
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.rpc import RpcServer
-from slackwater.runtime.service import Check, SpeaksRpc
+from slackwater.runtime.service import Check, Service, SpeaksRpc
 from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
@@ -35,7 +35,7 @@ from slackwater.testing.story import story
 TOKEN = "the-token-of-this-test-0123456789"  # noqa: S105 - of this test
 ADMIN = {"Authorization": f"Bearer {TOKEN}"}
 
-_TRIES = 6
+_TRIES, _AGAIN_SECONDS = 6, 1.0
 _START_SECONDS, _LOOK_SECONDS = 120.0, 0.05
 """It takes five seconds, and once took more than thirty on a machine whose CPU was stolen."""
 
@@ -87,7 +87,7 @@ class WholeServer:
             app = build_app([r for s in services for r in s.routers()], _all_well, settings)
             started = {part.name: asyncio.Event() for part in SHARED}
             tasks = [
-                asyncio.create_task(service.run(event.set), name=name)
+                asyncio.create_task(_kept_running(service, event.set), name=name)
                 for service, (name, event) in zip(services, started.items(), strict=True)
             ]
             parts = [part for service in services if isinstance(service, SpeaksRpc) for part in service.rpc_parts()]
@@ -106,6 +106,17 @@ class WholeServer:
                 task.cancel()
             await asyncio.wait(tasks)
         await databases.close()
+
+
+async def _kept_running(service: Service, ready: Callable[[], None]) -> None:
+    """Run a service as the supervisor does: one whose server did not answer in time is run again."""
+    while True:
+        try:
+            await service.run(ready)
+        except Unavailable:
+            await asyncio.sleep(_AGAIN_SECONDS)
+        else:
+            return
 
 
 async def _publish(bus: NatsBus, event: Event[Any]) -> None:

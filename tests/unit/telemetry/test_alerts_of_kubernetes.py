@@ -44,7 +44,7 @@ def test_a_kind_that_is_not_served_fires_by_its_name(reason: str, fires: bool) -
 
 @pytest.mark.parametrize("amounts", [0, 2])
 def test_another_writer_fires(amounts: int) -> None:
-    series = ("slackwater_kubernetes_foreign_amounts", named())
+    series = ("slackwater_kubernetes_foreign_resources", named())
     assert bool(fired("SlackwaterKubernetesForeignWriter", {series: from_start(amounts)}, START + 900)) is bool(amounts)
 
 

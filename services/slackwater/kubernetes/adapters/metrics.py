@@ -47,7 +47,7 @@ class KubernetesMetrics:
             look="Above 0 for minutes: raise SLACKWATER_KUBERNETES_WRITES_PER_SECOND.",
         )
         self._foreign = meters.gauge(
-            "slackwater_kubernetes_foreign_amounts",
+            "slackwater_kubernetes_foreign_resources",
             "Lent amounts that another field manager owns: they are left, the others of the node are written.",
             look="Above 0: /readyz names nodes, amounts and manager; two controllers lend the same nodes.",
         )
