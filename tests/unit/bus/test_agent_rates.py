@@ -66,6 +66,12 @@ async def test_large_messages_are_bounded_in_bytes_and_those_of_other_nodes_and_
     assert await Scene().gate.admit([*flood, good, later]) == [*flood[: BYTES_AT_ONCE // size], good, later]
 
 
+async def test_a_message_that_is_delivered_after_later_ones_is_no_flood() -> None:
+    later = [completed("n", 60.0 + number, body=b"x" * 1000) for number in range(3)]
+    late = [completed("n", float(second), body=b"x" * 1000) for second in range(20)]
+    assert await Scene().gate.admit([*later, *late]) == [*later, *late]
+
+
 async def test_the_largest_report_once_a_second_is_no_flood() -> None:
     reports = [completed("n", float(second), body=b"x" * MOST_DOCUMENT) for second in range(60)]
     assert await Scene().gate.admit(reports) == reports

@@ -77,7 +77,7 @@ ATTACKS = (
         (
             Edit(
                 "ensurance.usecases.documents_in_force:RulesHooks.validate_together",
-                "if size > MOST_RULES_BYTES:",
+                "if excess := _excess(encode_rules(rules.policies, rules.options(Mode.EVICT))):",
                 "if False:",
             ),
         ),

@@ -26,6 +26,8 @@ class _Bucket:
     """Time at which the bucket is full again if nothing more is taken: exact, where a token count
     would sum up fractions.
     """
+    latest: float
+    """Latest time that was given: a message that comes after a later one is measured at the later one's time."""
     refused: int = 0
     refused_since: float = 0.0
 
@@ -49,6 +51,7 @@ class TokenBuckets(Generic[K]):
         more than the burst takes the whole burst.
         """
         bucket, tokens = self._used(key, now), min(tokens, self._burst)
+        now = bucket.latest = max(now, bucket.latest)
         if bucket.full_at - now <= (self._burst - tokens) * self._every:
             bucket.full_at = max(bucket.full_at, now) + tokens * self._every
             return True
@@ -69,7 +72,7 @@ class TokenBuckets(Generic[K]):
             bucket.refused = 0
 
     def _used(self, key: K, now: float) -> _Bucket:
-        bucket = self._buckets.pop(key, None) or _Bucket(now)
+        bucket = self._buckets.pop(key, None) or _Bucket(now, now)
         self._buckets[key] = bucket
         while len(self._buckets) > self._most_keys:
             self._buckets.popitem(last=False)
