@@ -139,13 +139,17 @@ class PostgresLeases:
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[asyncpg.Connection[Any]]:
         """Yields the session, and ends it after any failure: its server may be silent, or read-only, while the address
-        leads to another by now."""
+        leads to another by now.
+        """
         async with self._turn:
             try:
+                is_new = self._connection is None or self._connection.is_closed()
                 yield await self._open()
             except BaseException:
                 await self.close()
                 raise
+            if is_new:  # notifications may have been missed; of a session that failed at once there is nothing to hear
+                self._news.set()
 
     async def _open(self) -> asyncpg.Connection[Any]:
         if self._connection is not None and not self._connection.is_closed():
@@ -159,7 +163,6 @@ class PostgresLeases:
         }
         self._connection = await self._dial(self._dsn, timeout=3, command_timeout=3, server_settings=settings)
         await self._connection.add_listener(news_channel(self._service), self._on_notice)
-        self._news.set()  # notifications may have been missed while disconnected
         return self._connection
 
     def _on_notice(self, _connection: object, _pid: int, _channel: str, sender: object) -> None:
