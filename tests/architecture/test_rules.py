@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
@@ -116,6 +117,12 @@ def test_what_is_allowed_is_not_reported(rule: Rule, path: str, text: str) -> No
 
 def test_the_rules_know_every_service() -> None:
     assert {source.part for source in sources("services")} - {""} == SERVICES
+
+
+def test_every_test_file_has_a_name_of_its_own() -> None:
+    """Two of one name cannot be collected by one process, and which files share one changes with their number."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_unused_exception_is_kept() -> None:
