@@ -26,7 +26,7 @@ run: environment ## the demo on this machine; SECONDS=120 ends by itself, SCENE=
 	@exec $(VENV_PYTHON) -m slackwater.cli up --demo $(if $(SECONDS),--seconds $(SECONDS)) \
 	  $(if $(PORT),--port $(PORT)) $(if $(DRIVER),--driver $(DRIVER)) $(if $(SCENE),--scene $(SCENE)) $(ARGS)
 
-test: environment-dev ## checks and tests against real servers, five minutes; ARGS="tests/*/bus -k NAME", LANES=1
+test: environment-dev ## checks and tests against real servers, seven minutes; ARGS="tests/*/bus -k NAME", LANES=1
 	@exec $(VENV_PYTHON) -m tests.suite quick --lanes $(LANES) $(ARGS)
 
 test-all: environment-dev ## make test, then types and what is slow: browser, Kubernetes, faults, seeds, rehearsals
