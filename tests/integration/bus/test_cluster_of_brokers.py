@@ -12,7 +12,9 @@ from tests.faults.cluster import SIZE, Cluster, cluster
 
 from slackwater.bus.admin.streams import ConsumerSpec, StreamSpec, Topology
 from slackwater.bus.connect.access import NatsAccess
+from slackwater.bus.connect.connections import Connector, ended
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
+from slackwater.bus.connect.nats_client import SteadyClient
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.envelope import Event, event_of, subjects_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -58,6 +60,12 @@ async def replicas(bus: NatsBus) -> set[int | None]:
     return {(await bus.jetstream.stream_info(name)).config.num_replicas for name in TOPOLOGY.streams}
 
 
+async def until_replicated(bus: NatsBus) -> None:
+    """A cluster that has just begun to form may have room for one replica only, until the bus asks again."""
+    while await replicas(bus) != {SIZE}:
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
 async def publish(bus: NatsBus, event: Event[NodeLivenessChanged]) -> None:
     while True:
         try:
@@ -75,7 +83,7 @@ async def test_streams_have_three_replicas_and_those_of_before_get_them(tmp_path
             assert await replicas(bus) == {1}
             await publish(bus, event(1))
         async with connect_bus(made.url, name="test", topology=TOPOLOGY, wait_seconds=60) as bus:
-            assert await replicas(bus) == {SIZE}
+            await until_replicated(bus)
             info = await bus.jetstream.consumer_info(STREAM, CONSUMER)
             assert info.config.num_replicas in (None, 0, SIZE), "as many as the stream"
             assert (await bus.jetstream.stream_info(STREAM)).state.messages == 1
@@ -113,6 +121,7 @@ async def test_nothing_is_lost_or_doubled_when_the_leader_is(fault: str, tmp_pat
             events = [event(number) for number in range(EVENTS)]
             for one in events[:100]:
                 await publish(bus, one)
+            await until_replicated(bus)
             victim = await leader_of(bus)
             await begin(made, victim, fault)
             await asyncio.gather(*(publish(bus, one) for one in events[100:]))
@@ -122,6 +131,41 @@ async def test_nothing_is_lost_or_doubled_when_the_leader_is(fault: str, tmp_pat
             stored = (await bus.jetstream.stream_info(STREAM)).state.messages
             made.resume(victim)
     assert stored == EVENTS
+
+
+async def test_a_cluster_that_forms_under_its_clients_gets_three_replicas(tmp_path: Path) -> None:
+    async with cluster(tmp_path, started=2) as made:
+        async with connect_bus(made.url, name="test", topology=TOPOLOGY, wait_seconds=60) as bus:
+            assert await replicas(bus) == {1}
+            await made.start(["n3"])
+            await until_replicated(bus)
+
+
+async def test_a_stopped_server_is_left_with_what_it_did_not_read(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        client = await Connector(made.url, "test", {}, 60).dial()
+        assert isinstance(client, SteadyClient)
+        victim = made.name_at(client.connected_url.port)
+        made.pause(victim)
+        for _ in range(16):
+            await client.publish("test.unread", bytes(2**19))
+        await asyncio.sleep(_PAUSE_SECONDS)
+        await client.move_on()
+        while not client.is_connected:
+            await asyncio.sleep(_PAUSE_SECONDS)
+        await client.flush()
+        assert made.name_at(client.connected_url.port) != victim
+        await ended(client)
+
+
+async def test_a_connection_to_a_stopped_server_ends(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as made:
+        client = await Connector(made.url, "test", {}, 60).dial()
+        made.pause(made.name_at(client.connected_url.port))
+        for _ in range(16):
+            await client.publish("test.unread", bytes(2**19))
+        await ended(client)
+        assert client.is_closed
 
 
 async def begin(made: Cluster, victim: str, fault: str) -> None:

@@ -6,6 +6,7 @@ import argparse
 import subprocess
 import sys
 
+import pytest
 from tests.world.plan import Plan
 from tests.world.regressions import REGRESSIONS
 from tests.world.run import Outcome
@@ -32,6 +33,7 @@ def test_a_second_run_with_another_hash_is_found() -> None:
     assert "missing" not in found
 
 
+@pytest.mark.timeout(30 * len(REGRESSIONS))  # each took 3 s on a quiet machine, and over 6 s on a busy one
 def test_regressions_hold() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.world", "--regressions"], capture_output=True, text=True, check=False

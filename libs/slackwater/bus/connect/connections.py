@@ -22,6 +22,7 @@ log = get_logger(__name__)
 
 CONNECT_SECONDS = 10.0
 PENDING_BYTES = 16 * 1024 * 1024
+CLOSE_SECONDS = 3.0
 RECONNECT_SECONDS, LONGEST_RECONNECT_SECONDS = 0.2, 1.0
 """Mean pause before the first and the later attempts; each pause is drawn from 0.5 to 1.5 times its mean."""
 PING_SECONDS, CLUSTER_PING_SECONDS = 10, 3
@@ -137,10 +138,14 @@ class BulkConnection:
 
 async def ended(client: Client) -> None:
     """Close a connection. Errors are ignored, because the broker may stop at the same moment, for
-    instance at a machine shutdown.
+    instance at a machine shutdown; one that reads nothing more is waited for CLOSE_SECONDS.
     """
     try:
-        await client.close()
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await client.close()
+    except TimeoutError:
+        if isinstance(client, SteadyClient):
+            client.abort()
     except (NatsError, OSError):
         client._status = Client.DISCONNECTED  # nats-py already reports closed but has not ended its tasks
         with suppress(NatsError, OSError):

@@ -24,7 +24,10 @@ USELESS_SECONDS = 10.0
 """A server of which nothing has come for so long is left for another. Electing a leader takes less."""
 LONGEST_USELESS_SECONDS = 80.0
 """The time doubles with each move that did not help, so that a whole cluster out of order is not stormed."""
-GROWTH_SECONDS = 30.0
+GROWTH_SECONDS, LONGEST_GROWTH_SECONDS = 2.0, 30.0
+"""Pause before replicas are asked for again, doubled each time: a cluster that is starting has room soon, and until
+then what is acknowledged is on one server.
+"""
 ANSWER_SECONDS = 2.0
 
 
@@ -45,11 +48,12 @@ class FailoverWatch:
         self._bus = bus
         self._useless_since: dict[str, float] = {}
         self._limits: dict[str, float] = {}
+        self._growth_pause = GROWTH_SECONDS
         self._grown_at = 0.0
 
     async def run(self) -> None:
         """Look until cancelled."""
-        self._grown_at = asyncio.get_running_loop().time() + random.uniform(0, GROWTH_SECONDS)
+        self._grown_at = asyncio.get_running_loop().time()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
@@ -63,8 +67,9 @@ class FailoverWatch:
             if client.is_connected and is_clustered(client):
                 await self._check_connection(name, client)
         now = asyncio.get_running_loop().time()
-        if now - self._grown_at >= GROWTH_SECONDS:
+        if now - self._grown_at >= self._growth_pause:
             self._grown_at = now
+            self._growth_pause = min(2 * self._growth_pause, LONGEST_GROWTH_SECONDS) * random.uniform(0.75, 1)
             with suppress(Unavailable, Misconfigured):
                 await self._bus.grow()
 

@@ -60,6 +60,19 @@ class SteadyClient(Client):
             self._current_server.reconnects += 1
         await self.force_reconnect()
 
+    async def _attempt_reconnect(self) -> None:
+        """Abort the connection that is given up: the plain client closes it, and that waits until its buffer is
+        written, for ever if the server is stopped and reads nothing.
+        """
+        self.abort()
+        await super()._attempt_reconnect()
+
+    def abort(self) -> None:
+        """Drop the connection with all that was not written to it."""
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
+
     async def _connect_to_server(self, s: Any) -> None:
         """Close the socket of an attempt that was accepted and got no further: the plain client forgets it, open."""
         if self._transport:
