@@ -21,6 +21,7 @@ from tests.kubernetes.drivers import ADAPTER, RealDriver, granted, real_driver, 
 from tests.kubernetes.rest import Rest
 from typer.testing import CliRunner
 
+from slackwater.apiserver.cluster_events import ClusterEvent, EventSeries, node_subject
 from slackwater.apiserver.objects import SECRETS, WEBHOOKS, SecretRecord
 from slackwater.apiserver.port import VersionExpired
 from slackwater.apiserver.records import KINDS, NODES, PRIORITY_CLASSES, parse_node
@@ -30,7 +31,7 @@ from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.kubernetes.service import KubernetesService, build
 from slackwater.kubernetes.settings import KubernetesSettings
-from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, POLICY_KINDS
+from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, LIMITING_KINDS, POLICY_KINDS
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound
 from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock, SystemClock
@@ -281,7 +282,7 @@ async def refusal(real: RealDriver, right: tuple[str, str, str], node: str, uid:
 
 
 async def _use(real: RealDriver, resource: str, verb: str, node: str, uid: str) -> None:
-    kinds = {kind.plural: kind for kind in (*KINDS, *DOCUMENTS, *POLICY_KINDS)}
+    kinds = {kind.plural: kind for kind in (*KINDS, *DOCUMENTS, *POLICY_KINDS, *LIMITING_KINDS)}
     if resource in (WEBHOOKS.plural, SECRETS.plural):
         await _use_named(real, resource, verb)
         return
@@ -289,6 +290,11 @@ async def _use(real: RealDriver, resource: str, verb: str, node: str, uid: str) 
         await real.api.apply_lent(parse_node(await real.document(NODES, node)), {CPU: 1}, force=False)
     elif resource == "pods/eviction":
         await real.api.evict_pod(f"default/{node}", uid, 1, dry_run=True)
+    elif resource == "events":
+        now = SystemClock().now()
+        event = ClusterEvent(node_subject(node, uid), "Tried", "Try", "a right is tried")
+        series = EventSeries(f"tried-{uuid.uuid4().hex[:8]}", event, now, now)
+        await real.api.write_event(series, "test", is_new=verb == "create")
     elif resource == "nodes" and verb == "patch":
         await real.api.set_cordon(parse_node(await real.document(NODES, node)), None)
     elif resource.endswith("/status"):
