@@ -23,7 +23,8 @@ PACKED_FROM_BYTES: Final = 2048
 ENVELOPE_BYTES: Final = 600
 """Subject and headers of a message."""
 _PARTS: Final = frozenset({"alternatives", "inputs", "arguments"})
-_KEPT_PER_SUBJECT: Final = frozenset({DecisionKind.PREDICTION, DecisionKind.OFFER, DecisionKind.STATUS})
+KEPT_PER_SUBJECT: Final = frozenset({DecisionKind.PREDICTION, DecisionKind.OFFER, DecisionKind.STATUS})
+"""Kinds of which the stream keeps the newest per node and subject."""
 
 
 class DecisionRecorded(Payload):
@@ -42,7 +43,7 @@ class DecisionRecorded(Payload):
 
     def key(self) -> str:
         """Predictions, offers and statuses share a subject per node and resource; the stream keeps the newest."""
-        own = self.record.subject if self.record.kind in _KEPT_PER_SUBJECT else self.record.id
+        own = self.record.subject if self.record.kind in KEPT_PER_SUBJECT else self.record.id
         return f"{self.record.node}/{own}"
 
     def shard_key(self) -> str:
