@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from contracts.helm_brokers import broker_name
 from contracts.helm_component import Component
 from contracts.helm_templates import TemplateText, lines_of
 
@@ -131,7 +132,7 @@ def _environment(variables: list[Tree], component: Component, text: TemplateText
 
 def _more_variables(component: Component, text: TemplateText) -> list[str]:
     """What documents/kustomization.yaml and values of features add."""
-    found = []
+    found = [broker_name(text)] if component.path == "nats" else []
     if component.path in ("kubernetes", "agent"):
         found.append(text.item(f'{{{{ include "slackwater.env.{component.path}Features" $ }}}}'))
     if component.name == "ensurance":

@@ -99,10 +99,7 @@ def _own(component: Component) -> dict[str, tuple[Any, Schema, str]]:
     """What only some workloads have."""
     found: dict[str, tuple[Any, Schema, str]] = {}
     kind, path = component.workload["kind"], component.path
-    if path == "kubernetes":
-        found |= FEATURES
-    if path == "agent":
-        found |= AGENT
+    found |= OWN.get(path, {})
     if kind == "Deployment":
         found["replicas"] = (component.workload["spec"]["replicas"], COUNT, "replicas")
         budget = {"enabled": True, "minAvailable": 1}
@@ -171,6 +168,11 @@ AGENT: Mapping[str, tuple[Any, Schema, str]] = {
         {"type": "object", "properties": {"enabled": FLAG, "port": PORT}, "additionalProperties": False},
         "whether they serve /metrics, for a viewer's token",
     ),
+}
+OWN: Mapping[str, Mapping[str, tuple[Any, Schema, str]]] = {
+    "kubernetes": FEATURES,
+    "agent": AGENT,
+    "nats": {"replicas": (1, {"enum": [1, 3]}, "brokers; three are a cluster, and keep three copies of every stream")},
 }
 COMMON: Mapping[str, tuple[Any, Schema, str]] = {
     "labels": ({}, OBJECT, "further labels of every object"),

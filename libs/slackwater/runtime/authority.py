@@ -37,7 +37,10 @@ class Authority:
         return self._certificate.read_text(encoding="ascii")
 
     def issue(self, certificate: Path, key: Path, hosts: Sequence[str], days: int = CERTIFICATE_DAYS) -> None:
-        """Write a server certificate for these host names. Raises InvalidInput for an invalid host name."""
+        """Write a certificate for a server with these host names, which may also dial others like it.
+
+        Raises InvalidInput for an invalid host name.
+        """
         for host in hosts:
             if not host or not set(host) <= _NAME_LETTERS:
                 raise InvalidInput(f"host: {host!r} is not a host name; allowed: a-z, 0-9, dots, dashes", field="host")
@@ -45,7 +48,7 @@ class Authority:
         with tempfile.TemporaryDirectory() as scratch:
             request, extensions = Path(scratch) / "request", Path(scratch) / "extensions"
             extensions.write_text(
-                f"subjectAltName={names}\nextendedKeyUsage=serverAuth\nkeyUsage=critical,digitalSignature\n"
+                f"subjectAltName={names}\nextendedKeyUsage=serverAuth,clientAuth\nkeyUsage=critical,digitalSignature\n"
                 "basicConstraints=critical,CA:FALSE\n"
             )
             _openssl(

@@ -28,6 +28,23 @@ port: {port}
     + LIMITS
     + 'include "access.conf"\n'
 )
+CLUSTER = """\
+# One broker of several, in place of nats-server.conf. SERVER_NAME is in its environment, --routes names the others.
+include "nats-server.conf"
+server_name: $SERVER_NAME
+cluster {{
+  name: slackwater
+  listen: "0.0.0.0:6222"
+  no_advertise: true
+  tls {{
+    cert_file: {certificate}
+    key_file: {key}
+    ca_file: {authority}
+    verify: true
+  }}
+}}
+"""
+"""Without `no_advertise` clients learn addresses that no certificate names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +61,12 @@ class Certificates:
         if self.client_ca is not None:
             lines += [f"  ca_file: {_quoted(self.client_ca)}", "  verify: true"]
         return "\n".join(["tls {", *lines, "}", ""])
+
+    def cluster(self, authority: Path) -> str:
+        """The configuration of a broker of several. `authority` is that of all their certificates."""
+        return CLUSTER.format(
+            certificate=_quoted(self.certificate), key=_quoted(self.key), authority=_quoted(authority)
+        )
 
 
 def registry() -> tuple[list[PartSubjects], PartSubjects]:

@@ -4,7 +4,8 @@ ca/                 the authority; store its key safely, nothing reads it at run
 postgres/           password of the administrator
 migrate/            dsn of the administrator
 backup/ restore/    the same, and nats-password, ca.crt
-nats/               nats-server.conf, access.conf (users and permissions), certificate (renewed after two thirds)
+nats/               nats-server.conf, access.conf (users and permissions), certificate (renewed after two thirds);
+                    cluster.conf and ca.crt for one of several brokers
 <service>/          dsn, nats-password, ca.crt, tokens (digests only)
 kubernetes/         also documents-token, with which it stores the custom resources of a cluster
 fleet/ agents/NODE/ nats-password, ca.crt
@@ -105,6 +106,8 @@ def _write_broker(files: _Files, authority: Authority, deployment: Deployment, a
         files.protect(key)
     files.always(Path("nats/access.conf"), accounts + tls.block())
     files.always(Path("nats/nats-server.conf"), SERVER.format(host='"0.0.0.0"', port=4222, store='"/data"'))
+    files.always(Path("nats/cluster.conf"), tls.cluster(NATS_FOLDER / "ca.crt"))
+    files.always(Path("nats/ca.crt"), authority.certificate)
 
 
 def _password_file(user: str, services: list[PartSubjects], deployment: Deployment) -> Path:

@@ -134,11 +134,13 @@ async def test_nothing_is_lost_or_doubled_when_the_leader_is(fault: str, tmp_pat
 
 
 async def test_a_cluster_that_forms_under_its_clients_gets_three_replicas(tmp_path: Path) -> None:
-    async with cluster(tmp_path, started=2) as made:
-        async with connect_bus(made.url, name="test", topology=TOPOLOGY, wait_seconds=60) as bus:
-            assert await replicas(bus) == {1}
-            await made.start(["n3"])
-            await until_replicated(bus)
+    async with (
+        cluster(tmp_path, started=2) as made,
+        connect_bus(made.url, name="test", topology=TOPOLOGY, wait_seconds=60) as bus,
+    ):
+        assert await replicas(bus) == {1}
+        await made.start(["n3"])
+        await until_replicated(bus)
 
 
 async def test_a_stopped_server_is_left_with_what_it_did_not_read(tmp_path: Path) -> None:

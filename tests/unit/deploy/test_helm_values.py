@@ -315,3 +315,38 @@ def test_agents_are_scraped_with_a_token_through_their_own_path() -> None:
     (rule,) = find(objects, "NetworkPolicy", "slackwater-agent-metrics")["spec"]["ingress"]
     assert rule["ports"] == [{"port": port["containerPort"], "protocol": "TCP"}]
     assert not [one for one in release({}) if one["metadata"]["name"] == "slackwater-agent-metrics"]
+
+
+def test_three_brokers_are_named_spread_and_reach_each_other() -> None:
+    objects = release({"nats": {"replicas": 3}})
+    hosts = [f"slackwater-nats-{number}.slackwater-nats-brokers.lending.svc" for number in range(3)]
+    urls = ",".join(f"tls://{host}:4222" for host in hosts)
+    assert variables(find(objects, "Deployment", "slackwater-console"))["SLACKWATER_NATS_URL"] == urls
+    broker = find(objects, "StatefulSet", "slackwater-nats")
+    assert broker["spec"]["serviceName"] == "slackwater-nats-brokers"
+    assert broker["spec"]["podManagementPolicy"] == "Parallel"
+    (container,) = broker["spec"]["template"]["spec"]["containers"]
+    routes = ",".join(f"nats-route://{host}:6222" for host in hosts)
+    assert container["args"][container["args"].index("--routes") + 1] == routes
+    service = find(objects, "Service", "slackwater-nats-brokers")
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+    budget = find(objects, "PodDisruptionBudget", "slackwater-nats")
+    assert budget["spec"]["minAvailable"] == 2
+    pods = broker["spec"]["template"]["metadata"]["labels"]
+    for selector in (service["spec"]["selector"], budget["spec"]["selector"]["matchLabels"]):
+        assert selector.items() <= pods.items()
+    (spread,) = broker["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"] == broker["spec"]["selector"]
+    policy = find(objects, "NetworkPolicy", "slackwater-nats-routes")
+    for way in ("ingress", "egress"):
+        assert policy["spec"][way][0]["ports"] == [{"port": 6222, "protocol": "TCP"}]
+    made = json.dumps(find(objects, "CronJob", "slackwater-secrets"))
+    assert all(f"--nats-host={host}" in made for host in hosts)
+
+
+def test_with_an_external_broker_there_are_no_three() -> None:
+    objects = release({"nats": {"replicas": 3, **SERVERS["nats"]}})
+    names = {(one["kind"], one["metadata"]["name"]) for one in objects}
+    assert not {name for kind, name in names if kind == "PodDisruptionBudget" and "nats" in name}
+    assert not {name for _, name in names if name.endswith(("-nats-brokers", "-nats-routes"))}

@@ -81,7 +81,37 @@ matchLabels:
 {{- end }}
 
 {{- define "slackwater.natsUrl" -}}
-{{- .Values.nats.external.url | default (printf "tls://%s.%s.svc:4222" (include "slackwater.named" (list . "nats")) .Release.Namespace) }}
+{{- if .Values.nats.external.url }}{{ .Values.nats.external.url }}
+{{- else }}{{ include "slackwater.brokerUrls" (list . "tls" 4222) }}{{ end }}
+{{- end }}
+
+{{- define "slackwater.brokerRoutes" -}}
+{{- include "slackwater.brokerUrls" (list . "nats-route" 6222) }}
+{{- end }}
+
+{{- /* Addresses of all brokers, of a scheme and a port. */}}
+{{- define "slackwater.brokerUrls" -}}
+{{- $scheme := index . 1 }}{{ $port := index . 2 }}{{ $urls := list }}
+{{- range splitList " " (include "slackwater.brokerHosts" (index . 0)) }}
+{{- $urls = append $urls (printf "%s://%s:%v" $scheme . $port) }}
+{{- end }}
+{{- join "," $urls }}
+{{- end }}
+
+{{- define "slackwater.brokerHosts" -}}
+{{- $nats := include "slackwater.named" (list . "nats") }}
+{{- if gt (int .Values.nats.replicas) 1 }}
+{{- $service := include "slackwater.brokersService" . }}{{ $hosts := list }}
+{{- range until (int .Values.nats.replicas) }}
+{{- $hosts = append $hosts (printf "%s-%d.%s.%s.svc" $nats . $service $.Release.Namespace) }}
+{{- end }}
+{{- join " " $hosts }}
+{{- else }}{{ printf "%s.%s.svc" $nats .Release.Namespace }}{{ end }}
+{{- end }}
+
+{{- /* The service that governs the brokers; several need one that names each. */}}
+{{- define "slackwater.brokersService" -}}
+{{- include "slackwater.named" (list . (ternary "nats-brokers" "nats" (gt (int .Values.nats.replicas) 1))) }}
 {{- end }}
 
 {{- define "slackwater.podLabels" -}}
@@ -239,6 +269,11 @@ helm.sh/hook-delete-policy: before-hook-creation
           items:
             - {key: nats-server.conf, path: nats-server.conf}
             - {key: access.conf, path: access.conf}
+            - {key: cluster.conf, path: cluster.conf}
+      - secret:
+          name: {{ .Values.certManager.caSecret.name }}
+          items:
+            - {key: {{ .Values.certManager.caSecret.key }}, path: ca.crt}
       - secret:
           name: {{ include "slackwater.named" (list . "nats-tls") }}
           items:
@@ -263,6 +298,7 @@ helm.sh/hook-delete-policy: before-hook-creation
 {{- define "slackwater.natsHosts" -}}
 {{- $host := include "slackwater.named" (list . "nats") }}
 {{- printf "%s.%s.svc %s.%s %s" $host .Release.Namespace $host .Release.Namespace $host }}
+{{- if gt (int .Values.nats.replicas) 1 }} {{ include "slackwater.brokerHosts" . }}{{ end }}
 {{- end }}
 
 {{- /* Egress to the API server, whose address a policy cannot name. */}}
