@@ -74,7 +74,7 @@ RESOLVE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes 
   --no-annotate --no-emit-index-url --no-emit-find-links --quiet
 lock: environment ## resolve requirements*.lock anew from pyproject.toml
 	@$(RESOLVE) pyproject.toml --extra embedded --extra build --extra traces --output-file requirements.lock
-	@$(RESOLVE) pyproject.toml --extra dev --constraint requirements.lock --output-file requirements-dev.lock
+	@$(RESOLVE) pyproject.toml --extra server --extra dev --constraint requirements.lock --output-file requirements-dev.lock
 	@$(RESOLVE) pyproject.toml --extra backup --constraint requirements.lock --output-file requirements-image.lock
 	@$(RESOLVE) --group agent --constraint requirements.lock --output-file requirements-agent.lock
 	@$(RESOLVE) --group wheel --constraint requirements.lock --output-file requirements-wheel.lock

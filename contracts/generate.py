@@ -30,6 +30,7 @@ from contracts.broker import broker_page  # noqa: E402
 from contracts.crds import crd_files, stale_crds  # noqa: E402
 from contracts.deployment import deployment_files, stale_files  # noqa: E402
 from contracts.helm_chart import helm_files, templates_of_chart  # noqa: E402
+from contracts.python_client import client_files  # noqa: E402
 from contracts.rights_page import rights_page  # noqa: E402
 
 from slackwater.bus.admin.streams import load  # noqa: E402 - needs the path above when run from a bare checkout
@@ -204,14 +205,15 @@ def generated() -> Mapping[Path, str]:
     files[Path("asyncapi/slackwater.yaml")] = described
     files[Path("flow.md")] = flow_page(services)
     files[Path("broker.yaml")] = broker_page(load())
-    files[Path("openapi/slackwater.json")] = _json(document())
+    described_api = document()
+    files[Path("openapi/slackwater.json")] = _json(described_api)
     files[Path("../docs/reference/metrics.md")] = metrics_page()
     files[Path("../docs/reference/predictors.md")] = catalogue.reference_page()
     files[Path("../docs/reference/problems.md")] = reference_page()
     files[Path("../docs/reference/resources.md")] = resources_page()
     files[Path("../docs/reference/custom-resources.md")] = custom_resources_page()
     files[Path("../docs/reference/rights.md")] = rights_page()
-    deployed = {**deployment_files(ROOT, service_list()), **crd_files()}
+    deployed = {**deployment_files(ROOT, service_list()), **crd_files(), **client_files(described_api)}
     deployed |= helm_files(ROOT, deployed)
     return files | {Path("..") / path: text for path, text in deployed.items()}
 

@@ -69,8 +69,8 @@ EXAMPLES = frozenset({"architecture.names", "architecture.test_names"})
 
 
 def checked() -> list[Source]:
-    """Services and libraries; stubs of gRPC are generated."""
-    return [source for source in sources("services", "libs") if source.part != "v1"]
+    """Services and libraries; stubs of gRPC and the operations of the client are generated."""
+    return [s for s in sources("services", "libs") if s.part != "v1" and "generated" not in s.path.parts]
 
 
 def read_by_developers() -> list[Source]:

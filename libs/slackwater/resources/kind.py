@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -92,8 +93,6 @@ class Kind:
     hooks         `module:Class` that is made without arguments, for a kind that the service's skeleton serves
     describe      `module:function` that makes the lines of `describe`; empty: every field, one a line
     example       the spec of a valid document that is not the parent, for the reference page and the tests
-    one, several  nouns in operation ids, which then also hold path and method
-    operations    noun in operation ids without `one`, if it is not the table
     listing       name of the list's schema in OpenAPI
     nulls         whether answers to changes have fields that are null
     codes         problem codes that are not `NOUN_not_found` and `NOUN_needed`
@@ -117,9 +116,6 @@ class Kind:
     together: bool = False
     preview: Preview | None = None
     describe: str = ""
-    one: str = ""
-    several: str = ""
-    operations: str = ""
     listing: str = ""
     nulls: bool = False
     codes: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -128,6 +124,19 @@ class Kind:
     def noun(self) -> str:
         """As messages call one document."""
         return self.name.lower()
+
+    @property
+    def operation_noun(self) -> str:
+        """One document in operation ids: `node_qos` of NodeQOS."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", self.name).lower()
+
+    @property
+    def operation_plural(self) -> str:
+        """Several documents in operation ids: `node_qos_documents`, as both are one word."""
+        noun = self.operation_noun
+        if self.plural == self.noun:
+            return f"{noun}_documents"
+        return f"{noun[:-1]}ies" if self.plural.endswith("ies") and noun.endswith("y") else f"{noun}s"
 
     @property
     def path(self) -> str:

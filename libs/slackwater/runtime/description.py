@@ -1,4 +1,4 @@
-"""The OpenAPI description, generated from the routes: GET /v1/openapi.json."""
+"""The OpenAPI description, generated from the routes: GET /v1/openapi.json, GET /docs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.responses import HTMLResponse
 
+from slackwater.runtime.api_page import POLICY, api_page
 from slackwater.runtime.problem_pages import Problem
 from slackwater.runtime.problems import MEDIA_TYPE
 from slackwater.runtime.roles import Role
@@ -14,12 +16,16 @@ from slackwater.runtime.routes import SECURITY_SCHEME, Routes
 
 
 def description_router(app: FastAPI) -> Routes:
-    """Returns the route that serves `openapi_of(app)`."""
+    """Returns the routes that serve `openapi_of(app)`: as JSON, and as a page."""
     routes = Routes(include_in_schema=False)
 
     @routes.get("/v1/openapi.json", role=Role.VIEWER)
-    async def show_description() -> dict[str, Any]:
+    async def get_description() -> dict[str, Any]:
         return openapi_of(app)
+
+    @routes.get("/docs", role=Role.VIEWER)
+    async def show_docs() -> HTMLResponse:
+        return HTMLResponse(api_page(openapi_of(app)), headers={"Content-Security-Policy": POLICY})
 
     return routes
 

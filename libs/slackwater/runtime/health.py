@@ -41,7 +41,7 @@ def health_router(
     router = Routes(tags=["health"])
 
     @router.get("/livez", role=OPEN, response_class=PlainTextResponse, responses=_NOT_ALIVE)
-    async def livez() -> Response:
+    async def check_liveness() -> Response:
         """The process answers, and none of its services crashes again after every restart. Never depends on
         PostgreSQL or NATS: restarting this process would not bring them back.
         """
@@ -50,7 +50,7 @@ def health_router(
         return PlainTextResponse("ok\n")
 
     @router.get("/readyz", role=OPEN, response_class=PlainTextResponse, responses=_NOT_READY)
-    async def readyz(
+    async def check_readiness(
         verbose: str | None = Query(None, description="give any value, or none, for the list"),
     ) -> Response:
         """Whether everything this process runs is ready; `?verbose` lists all checks, not only failures and
@@ -63,11 +63,11 @@ def health_router(
         return PlainTextResponse("\n".join(lines) + "\n", status_code=200 if ready else 503)
 
     @router.get("/version", role=Role.VIEWER)
-    async def show_version() -> dict[str, str]:
+    async def get_version() -> dict[str, str]:
         return {"version": version(), "python": platform.python_version()}
 
     @router.get("/metrics", role=Role.VIEWER, response_class=PlainTextResponse)
-    async def metrics() -> Response:
+    async def get_metrics() -> Response:
         return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
     return router

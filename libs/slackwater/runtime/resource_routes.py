@@ -117,11 +117,9 @@ def resource_router(change: ChangeResources[Any, Any]) -> Routes:
 
 
 def operation(kind: Kind, verb: str, *, several: bool = False, of: str = "") -> dict[str, str]:
-    """Returns the OpenAPI names of an operation, from which clients are generated."""
-    noun, part = kind.several if several else kind.one, f"_{of}" if of else ""
-    if noun:
-        return {"name": f"{verb}_{noun}{part}"}
-    return {"operation_id": f"{verb}_{kind.operations or kind.table or kind.plural}{part}"}
+    """Returns the OpenAPI name of an operation, from which clients are generated."""
+    noun = kind.operation_plural if several else kind.operation_noun
+    return {"operation_id": f"{verb}_{noun}{f'_{of}' if of else ''}"}
 
 
 def _inherits(kind: Kind) -> bool:
@@ -158,7 +156,7 @@ def _add_reads(router: Routes, served: Served[Any, Any]) -> None:
         response_model_exclude_none=True,
         responses=NOT_MODIFIED,
         summary=f"One {kind.name}",
-        **operation(kind, "read"),
+        **operation(kind, "get"),
     )(read_one)
 
 
@@ -174,7 +172,7 @@ def _add_history(router: Routes, served: Served[Any, Any]) -> None:
         role=Role.VIEWER,
         summary=f"The history of one {kind.name}",
         description=f"Its last {KEPT_GENERATIONS} generations, the newest first, also after it was deleted.",
-        **operation(kind, "read", of="history"),
+        **operation(kind, "get", of="history"),
     )(read_history)
 
 
@@ -321,7 +319,7 @@ def _add_parent(router: Routes, served: Served[Any, Any]) -> None:
     router.get(
         path,
         role=Role.VIEWER,
-        name=f"read_{kind.plural}",
+        **operation(kind, "get", of=kind.parent),
         response_model=served.model,
         response_model_exclude_none=True,
         responses=NOT_MODIFIED,
@@ -330,7 +328,7 @@ def _add_parent(router: Routes, served: Served[Any, Any]) -> None:
     router.put(
         path,
         role=Role.OPERATOR,
-        name=f"replace_{kind.plural}",
+        **operation(kind, "put", of=kind.parent),
         response_model=served.model | served.would,
         response_model_exclude_none=True,
         description=f"Replace it. {RULES}.",

@@ -104,13 +104,18 @@ def refuse_unknown_parameters(query: bytes, known: Collection[str]) -> None:
             )
 
 
+def operation_id(route: APIRoute) -> str:
+    """Returns the name of the endpoint: a verb and its object, which is the method of a client."""
+    return route.name
+
+
 class Routes(APIRouter):
     """An APIRouter whose every route requires `role=`: `@routes.get("/nodes",
     role=Role.VIEWER)`.
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(route_class=RoleRoute, **options)
+        super().__init__(route_class=RoleRoute, generate_unique_id_function=operation_id, **options)
 
     # As in the parent class, plus the mandatory role argument.
     def get(self, path: str, *, role: Needed, **options: Any) -> Callable[[Endpoint], Endpoint]:  # type: ignore[override]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from slackwater.cli.main import main
+from slackwater.cli.program import main
 
 main()

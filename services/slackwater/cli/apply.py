@@ -12,9 +12,8 @@ from slackwater.cli.dry_run import TryingCommand
 from slackwater.cli.output import Format, errors_to_stderr, print_object
 
 if TYPE_CHECKING:
-    import httpx2
-
     from slackwater.cli.documents import DryRun, PolicyDocument
+    from slackwater.client.transport import Transport
     from slackwater.resources.kind import Kind
 
 COMMAND = TryingCommand
@@ -70,23 +69,23 @@ def command(
             else:
                 print_object(answer, output)
             return
-        answer = _apply_documents(reader.client, files or [], output, nodes=nodes if dry_run else None)
+        answer = _apply_documents(reader.transport, files or [], output, nodes=nodes if dry_run else None)
         if output not in (Format.TABLE, Format.WIDE):
             print_object(answer, output)
 
 
-def _apply_documents(client: httpx2.Client, files: list[Path], output: Format, *, nodes: int | None) -> Any:
+def _apply_documents(transport: Transport, files: list[Path], output: Format, *, nodes: int | None) -> Any:
     """Store all documents, or try them (`nodes`: how many of the preview are shown); prints what was done with each.
     Returns the complete answer."""
     from slackwater.cli.documents import documents, dry_run_all
 
     dry_run = nodes is not None
     requested = list(documents(files))
-    tried = dry_run_all(client, requested, nodes=nodes)
+    tried = dry_run_all(transport, requested, nodes=nodes)
     answers = list(tried.answers)
     for place, document in enumerate(requested):
         if not dry_run:
-            _store(client, place, requested, tried, answers)
+            _store(transport, place, requested, tried, answers)
         if output in (Format.TABLE, Format.WIDE):
             print(f"{document.title} {_done(tried.answers[place]['changes'], dry_run=dry_run)}")
             if dry_run:
@@ -99,7 +98,7 @@ def _apply_documents(client: httpx2.Client, files: list[Path], output: Format, *
 
 
 def _store(
-    client: httpx2.Client, place: int, requested: Sequence[PolicyDocument], tried: DryRun, answers: list[Any]
+    transport: Transport, place: int, requested: Sequence[PolicyDocument], tried: DryRun, answers: list[Any]
 ) -> None:
     """Store the document if it changes something, in one request with all documents that are stored together with it.
 
@@ -111,10 +110,10 @@ def _store(
         return
     group = tried.group_of(requested[place])
     if not group:
-        answers[place] = put(client, requested[place], dry_run=False)
+        answers[place] = put(transport, requested[place], dry_run=False)
         return
     places = [each for each, one in enumerate(requested) if one in group and tried.answers[each]["changes"]]
-    stored = put_together(client, [requested[each] for each in places], dry_run=False)["items"]
+    stored = put_together(transport, [requested[each] for each in places], dry_run=False)["items"]
     for each, answer in zip(places, stored, strict=True):
         answers[each] = answer
 

@@ -7,21 +7,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from slackwater.cli.answers import Params, answer_of, given
-from slackwater.cli.credentials import credentials
-from slackwater.model.errors import InvalidInput, NotFound, Unavailable
+from slackwater.cli.credentials import credentials, token_origin
+from slackwater.client.answers import Params
+from slackwater.client.connection import (
+    SERVER_VARIABLE,
+    TIMEOUT_SECONDS,
+    TOKEN_VARIABLE,
+    ServerAccess,
+    checked_address,
+)
+from slackwater.client.transport import NoAnswer, Transport
+from slackwater.model.errors import Misconfigured, NotFound, SlackwaterError, Unavailable
 
 if TYPE_CHECKING:
     import httpx2
-
-SERVER_VARIABLE = "SLACKWATER_SERVER"
-TIMEOUT_SECONDS = 10.0
 
 
 class Reader(Protocol):
@@ -49,18 +53,15 @@ class Reader(Protocol):
 class HttpReader:
     """Reads a running instance."""
 
-    client: httpx2.Client
+    transport: Transport
     live: bool = True
     advice: str = "is it running? (see `slackwater doctor`)"
 
     def get(self, path: str, params: Params | None = None) -> Any:
-        import httpx2
-
         try:
-            response = self.client.get(path, params=given(params))
-        except httpx2.HTTPError as error:
-            raise Unavailable(f"no answer from {self.client.base_url}: {error}; {self.advice}") from None
-        return answer_of(response)
+            return self.transport.request("GET", path, params)
+        except NoAnswer as error:
+            raise Unavailable(f"{error.message}; {self.advice}") from None
 
     def post(self, path: str, params: Params | None = None) -> Any:
         """POST to a path; returns the JSON of the answer. Raises the server's error."""
@@ -68,35 +69,15 @@ class HttpReader:
 
     def send(self, method: str, path: str, params: Params | None = None, body: object = None) -> Any:
         """Send a request with any method and a JSON body (None: no body); returns the JSON of the answer."""
-        import httpx2
-
-        try:
-            response = self.client.request(method, path, params=given(params), json=body)
-        except httpx2.HTTPError as error:
-            raise Unavailable(
-                f"no answer from {self.client.base_url}: {error}; check its effect before you repeat it"
-            ) from None
-        return answer_of(response)
+        return self.transport.request(method, path, params, body)
 
     def follow(self, types: str) -> Iterator[Mapping[str, Any]]:
-        import httpx2
-
-        from slackwater.cli.event_stream import SILENCE_SECONDS, STREAM, parsed
-
-        params = {"types": types, "brief": "true"}
         try:
-            with self.client.stream("GET", STREAM, params=params, timeout=SILENCE_SECONDS) as response:
-                if response.is_error:
-                    response.read()
-                    answer_of(response)
-                for place, sent in enumerate(parsed(response.iter_lines())):
-                    if sent.name or place == 0:  # the first event says only that the stream is open
-                        yield sent.data
-        except httpx2.HTTPError as error:
-            why = str(error) or type(error).__name__
-            raise Unavailable(
-                f"the stream of {self.client.base_url} ended: {why}; run the command again to continue"
-            ) from None
+            for place, event in enumerate(self.transport.read_stream({"types": types, "brief": "true"})):
+                if event.type or place == 0:  # the first event says only that the stream is open
+                    yield event.data
+        except NoAnswer as error:
+            raise Unavailable(f"{error.message}; run the command again to continue") from None
 
 
 @contextlib.contextmanager
@@ -123,8 +104,6 @@ def running_instance(timeout: float, server: str | None = None, state_dir: Path 
 
     Raises NotFound when none runs there.
     """
-    import httpx2
-
     proof = credentials()
     url, token = _address(server), proof.token()
     origin = "--server" if server else SERVER_VARIABLE
@@ -134,19 +113,32 @@ def running_instance(timeout: float, server: str | None = None, state_dir: Path 
 
         endpoint = StateDir(state_dir or client_state_dir()).running_endpoint()
         url, token = endpoint.http_url, token or endpoint.token
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    verify = proof.verify(url)
-    with httpx2.Client(base_url=url, headers=headers, timeout=timeout, trust_env=False, verify=verify) as client:
-        yield HttpReader(client, advice=remote) if remote else HttpReader(client)
+    connection = ServerAccess(url, token, proof.verify(url), timeout)
+    with contextlib.closing(Transport.open(connection, explain=with_token_advice)) as transport:
+        yield HttpReader(transport, advice=remote) if remote else HttpReader(transport)
+
+
+def with_token_advice(response: httpx2.Response, error: SlackwaterError) -> SlackwaterError:
+    """The error of a server; one that refuses the token says where the token came from."""
+    if response.status_code == 401:
+        advice = _token_advice(sent="authorization" in response.request.headers)
+        return Misconfigured(f"{error.message}{advice}", code=error.code)
+    return error
+
+
+def _token_advice(*, sent: bool) -> str:
+    if not sent:
+        return f"; give --token-file, or set {TOKEN_VARIABLE}"
+    origin = token_origin()
+    if origin is None:
+        return "; it is the one in this state directory: see `slackwater doctor`"
+    return f"; it was given by {origin}"
 
 
 def _address(server: str | None) -> str | None:
     """The address of `--server` or of its variable. Raises InvalidInput that names the source."""
     url = server or os.environ.get(SERVER_VARIABLE)
-    if url and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", url):
-        origin = "--server" if server else SERVER_VARIABLE
-        raise InvalidInput(f"{origin}: {url!r} is not an address; use the form http://127.0.0.1:8460", field="server")
-    return url
+    return checked_address(url, "--server" if server else SERVER_VARIABLE) if url else None
 
 
 @contextlib.contextmanager

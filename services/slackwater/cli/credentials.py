@@ -9,11 +9,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slackwater.client.connection import CA_VARIABLE, TOKEN_VARIABLE, sendable, tls_context
 from slackwater.model.errors import Misconfigured
 
-TOKEN_VARIABLE = "SLACKWATER_TOKEN"  # noqa: S105 - the name of a variable, not a secret
 TOKEN_FILE_VARIABLE = "SLACKWATER_TOKEN_FILE"  # noqa: S105 - the name of a variable, not a secret
-CA_VARIABLE = "SLACKWATER_CA"
 CERTIFICATE_VARIABLE = "SLACKWATER_CERT"
 KEY_VARIABLE = "SLACKWATER_KEY"
 
@@ -33,10 +32,10 @@ class Credentials:
     def token(self) -> str | None:
         """The API token. Raises Misconfigured for a file that cannot be read, or a token that no header can carry."""
         if self.plain is not None or self.token_file is None:
-            return _sendable(self.plain, "--token")
+            return sendable(self.plain, "--token")
         origin = f"{self.options[0]}: {self.token_file}"
         try:
-            return _sendable(self.token_file.read_text(encoding="utf-8").strip(), origin)
+            return sendable(self.token_file.read_text(encoding="utf-8").strip(), origin)
         except OSError as error:
             raise Misconfigured(f"{origin}: {error.strerror}", field="token_file") from None
         except UnicodeDecodeError:
@@ -46,30 +45,12 @@ class Credentials:
 
     def verify(self, url: str) -> ssl.SSLContext:
         """The TLS context of a client of `url`. Raises Misconfigured for certificates that cannot be used."""
-        if not url.startswith("https:"):
-            return without_tls()
+        certificate = None if self.certificate is None else (self.certificate, self.key)
         try:
-            context = ssl.create_default_context(cafile=self.ca)
-            if self.certificate is not None:
-                context.load_cert_chain(self.certificate, self.key)
-        except OSError as error:
+            return tls_context(url, self.ca, certificate)
+        except Misconfigured as error:
             _, *of_tls, last = self.options
-            raise Misconfigured(f"{', '.join(of_tls)} or {last} cannot be used: {error}", field="ca") from None
-        return context
-
-
-def without_tls() -> ssl.SSLContext:
-    """A TLS context that trusts no certificate, for a client of plain HTTP. By default each client loads the machine's
-    certificates: most of the CPU time of a short command.
-    """
-    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-
-
-def _sendable(token: str | None, origin: str) -> str | None:
-    """The token, checked. The message does not repeat it. Raises Misconfigured."""
-    if token is not None and not (token.isascii() and token.isprintable()):
-        raise Misconfigured(f"{origin}: is not a token; allowed: one line of printable ASCII", field="token")
-    return token
+            raise Misconfigured(f"{', '.join(of_tls)} or {last}: {error.message}", field="ca") from None
 
 
 _OPTIONS: ContextVar[Credentials] = ContextVar("credentials", default=Credentials())  # noqa: B039 - frozen

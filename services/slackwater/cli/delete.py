@@ -124,14 +124,14 @@ def _delete_documents(
     shown = nodes if dry_run else None
     for is_needed, document in wanted:
         try:
-            there.append((document, delete(reader.client, document, dry_run=True, nodes=shown)))
+            there.append((document, delete(reader.transport, document, dry_run=True, nodes=shown)))
         except NotFound:
             if is_needed:
                 raise
             message(f"{document.title} does not exist")
     for document, trial in there:
         if not dry_run:
-            delete(reader.client, document, dry_run=False)
+            delete(reader.transport, document, dry_run=False)
         print(f"{document.title} {'would be deleted' if dry_run else 'deleted'}")
         if dry_run:
             print_preview(document.kind, trial)

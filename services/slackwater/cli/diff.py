@@ -31,7 +31,7 @@ def command(
             raise InvalidInput("diff needs a running instance: start one with `slackwater up`")
         differs = False
         requested = list(documents(files))
-        for document, trial in zip(requested, dry_run_all(reader.client, requested).answers, strict=True):
+        for document, trial in zip(requested, dry_run_all(reader.transport, requested).answers, strict=True):
             for change in trial["changes"]:
                 differs = True
                 before, after = json.dumps(change.get("before")), json.dumps(change.get("after"))

@@ -8,14 +8,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slackwater.cli.answers import answer_of
 from slackwater.cli.output import message
-from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.errors import InvalidInput
 from slackwater.resources import catalog
 from slackwater.resources.kind import Kind
 
 if TYPE_CHECKING:
-    import httpx2
+    from slackwater.client.transport import Transport
 
 TRIAL_SECONDS = 120.0
 """Timeout of a dry run: a server needs this long to compute the offers of a large fleet."""
@@ -75,11 +74,11 @@ def _name(origin: str, name: Any) -> str:
     return name
 
 
-def put(client: httpx2.Client, document: PolicyDocument, *, dry_run: bool, nodes: int | None = None) -> Any:
+def put(transport: Transport, document: PolicyDocument, *, dry_run: bool, nodes: int | None = None) -> Any:
     """The document that the server stored or, as a dry run, would store and change. With `nodes`, also its preview,
     of at most that many nodes. Raises the server's error.
     """
-    return _send(client, "PUT", document, dry_run=dry_run, nodes=nodes)
+    return _send(transport, "PUT", document, dry_run=dry_run, nodes=nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ class DryRun:
         return self.groups.get(document.kind.name, ())
 
 
-def dry_run_all(client: httpx2.Client, requested: Sequence[PolicyDocument], *, nodes: int | None = None) -> DryRun:
+def dry_run_all(transport: Transport, requested: Sequence[PolicyDocument], *, nodes: int | None = None) -> DryRun:
     """Dry-run each document as in `put`; documents of a kind that is stored together are tried together."""
     of_kinds: dict[str, list[PolicyDocument]] = {}
     for document in requested:
@@ -107,29 +106,29 @@ def dry_run_all(client: httpx2.Client, requested: Sequence[PolicyDocument], *, n
     tried: dict[str, Iterator[Any]] = {}
     preview: dict[str, Any] = {}
     for name, group in groups.items():
-        answer = put_together(client, group, dry_run=True, nodes=nodes)
+        answer = put_together(transport, group, dry_run=True, nodes=nodes)
         tried[name] = iter(answer["items"])
         if (shown := group[0].kind.preview) is not None:
             preview[shown.field] = answer[shown.field]
     answers = [
         next(tried[document.kind.name])
         if document.kind.name in tried
-        else put(client, document, dry_run=True, nodes=nodes)
+        else put(transport, document, dry_run=True, nodes=nodes)
         for document in requested
     ]
     return DryRun(answers, groups, preview)
 
 
 def put_together(
-    client: httpx2.Client, wanted: Sequence[PolicyDocument], *, dry_run: bool, nodes: int | None = None
+    transport: Transport, wanted: Sequence[PolicyDocument], *, dry_run: bool, nodes: int | None = None
 ) -> Any:
     """As `put`, for several documents of one kind that are stored together: all, or none."""
     origins = ", ".join(document.origin for document in wanted)
     body, params = {"items": [document.body for document in wanted]}, _trial(wanted[0], nodes) if dry_run else {}
-    return _answered(client, origins, "POST", wanted[0].kind.path, body, params, nodes)
+    return _answered(transport, origins, "POST", wanted[0].kind.path, body, params, nodes)
 
 
-def delete(client: httpx2.Client, document: PolicyDocument, *, dry_run: bool, nodes: int | None = None) -> Any:
+def delete(transport: Transport, document: PolicyDocument, *, dry_run: bool, nodes: int | None = None) -> Any:
     """The document that the server removed or, as a dry run, would remove; `nodes` as in `put`. Raises the server's
     error, NotFound if there is no such document.
     """
@@ -138,35 +137,28 @@ def delete(client: httpx2.Client, document: PolicyDocument, *, dry_run: bool, no
             f"{document.origin}: {document.title} cannot be deleted; change it with `slackwater apply`",
             field="kind",
         )
-    return _send(client, "DELETE", document, dry_run=dry_run, nodes=nodes)
+    return _send(transport, "DELETE", document, dry_run=dry_run, nodes=nodes)
 
 
-def _send(client: httpx2.Client, method: str, document: PolicyDocument, *, dry_run: bool, nodes: int | None) -> Any:
+def _send(transport: Transport, method: str, document: PolicyDocument, *, dry_run: bool, nodes: int | None) -> Any:
     from urllib.parse import quote
 
     path = f"{document.kind.path}/{quote(document.name, safe='')}"
     body, params = document.body if method == "PUT" else None, _trial(document, nodes) if dry_run else {}
-    return _answered(client, document.origin, method, path, body, params, nodes)
+    return _answered(transport, document.origin, method, path, body, params, nodes)
 
 
 def _answered(
-    client: httpx2.Client, origin: str, method: str, path: str, body: Any, params: Mapping[str, str], nodes: int | None
+    transport: Transport, origin: str, method: str, path: str, body: Any, params: Mapping[str, str], nodes: int | None
 ) -> Any:
     """The server's answer. Raises the server's error, with the origin of the document if the server refuses it."""
-    import httpx2
-
-    timeout = client.timeout if nodes is None else TRIAL_SECONDS
     try:
-        response = client.request(method, path, json=body, params=params, timeout=timeout)
-    except httpx2.HTTPError as error:
-        raise Unavailable(f"no answer from {client.base_url}: {error}") from None
-    if warned := response.headers.get("warning"):
-        text = warned.partition('"')[2].rstrip('"')
-        message(f"warning: {origin}: {text}")
-    try:
-        return answer_of(response)
+        reply = transport.exchange(method, path, params, body=body, timeout=None if nodes is None else TRIAL_SECONDS)
     except InvalidInput as error:
         raise InvalidInput(f"{origin}: {error.message}", code=error.code) from None
+    if reply.warning:
+        message(f"warning: {origin}: {reply.warning}")
+    return reply.body
 
 
 def _trial(document: PolicyDocument, nodes: int | None) -> dict[str, str]:

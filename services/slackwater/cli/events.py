@@ -8,14 +8,18 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from enum import StrEnum
-from typing import Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slackwater.cli.output import clock_time, colours_wanted, cpu, errors_to_stderr, memory, message
 from slackwater.model.plurals import counted
+
+if TYPE_CHECKING:
+    from slackwater.client.event_stream import Position
+    from slackwater.client.transport import Transport
 
 EMPTY = ""
 BELOW = " " * 4
@@ -58,49 +62,41 @@ def command(
 
     Examples: `slackwater events --since 1h -t decision.*`, `slackwater events -w --types eviction.*,effect.* -o json`
     """
-    from slackwater.cli.answers import given
     from slackwater.cli.client import HttpReader, reading
-    from slackwater.cli.event_stream import Follower
+    from slackwater.client.answers import given
+    from slackwater.client.event_stream import PAUSE_SECONDS, Position
+    from slackwater.client.transport import keep_reading
     from slackwater.model.errors import InvalidInput
 
     begin = since or (None if after or watch else "15m")
     with errors_to_stderr(), reading(server) as reader:
         if not isinstance(reader, HttpReader):
             raise InvalidInput("events need a running instance: start one with `slackwater up`")
-        params = given({"types": types, "node": node, "since": begin})
-        follower = Follower(reader.client, params, message, place=after or "")
+        params = {"types": types, "node": node, "since": begin}
         show = _printer(output, headers=not no_headers)
         if watch:
-            for sent in follower:
-                show(sent.place, sent.data)
+            pause = partial(time.sleep, PAUSE_SECONDS)
+            for event in keep_reading(reader.transport, params, after or "", message, pause):
+                show(event.place, event.data)
         else:
-            _kept(follower, show)
+            _show_stored(reader.transport, Position(given(params), after or ""), show)
 
 
-def _kept(follower: Any, show: Callable[[str, Item], None]) -> None:
+def _show_stored(transport: Transport, position: Position, show: Callable[[str, Item], None]) -> None:
     """Show the stored events, until none arrives for a moment. Raises Unavailable."""
     import httpx2
 
-    from slackwater.cli.answers import answer_of
-    from slackwater.cli.event_stream import STREAM, parsed
+    from slackwater.client.transport import NoAnswer
     from slackwater.model.errors import Unavailable
 
-    client, headers = follower.client, {"Last-Event-ID": follower.place} if follower.place else {}
     timeout = httpx2.Timeout(10.0, read=QUIET_SECONDS)
     try:
-        with client.stream("GET", STREAM, params=follower.params, headers=headers, timeout=timeout) as response:
-            if response.is_error:
-                response.read()
-                answer_of(response)
-            with suppress(httpx2.ReadTimeout):
-                for sent in parsed(response.iter_lines()):
-                    if sent.name:
-                        show(sent.place, sent.data)
-    except httpx2.HTTPError as error:
-        why = str(error) or type(error).__name__
-        raise Unavailable(
-            f"the stream of {client.base_url} ended: {why}; is it running? (see `slackwater doctor`)"
-        ) from None
+        for event in transport.read_stream(**position.request(), timeout=timeout):
+            if event.type:
+                show(event.place, event.data)
+    except NoAnswer as error:
+        if not isinstance(error.__cause__, httpx2.ReadTimeout):
+            raise Unavailable(f"{error.message}; is it running? (see `slackwater doctor`)") from None
 
 
 def _printer(form: EventsFormat, *, headers: bool) -> Callable[[str, Item], None]:

@@ -18,8 +18,9 @@ from slackwater.agent.adapters.journal_file import claims_in
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.machine import online_cpus
 from slackwater.bus.connect.access import NatsAccess
-from slackwater.cli.credentials import credentials, token_origin, without_tls
+from slackwater.cli.credentials import credentials, token_origin
 from slackwater.cli.findings import Instance, MachineSnapshot
+from slackwater.client.connection import tls_context
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.runtime.authentication import Authenticator
 from slackwater.runtime.certificates import ServerTls
@@ -172,7 +173,7 @@ def _lines(readyz: str, mark: str) -> Sequence[str]:
 
 
 def _get(url: str, headers: Mapping[str, str]) -> httpx2.Response:
-    verify = True if url.startswith("https:") else without_tls()
+    verify = True if url.startswith("https:") else tls_context(url)
     return httpx2.get(url, headers=headers, timeout=ASK_SECONDS, trust_env=False, verify=verify)
 
 

@@ -84,11 +84,6 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """The disk is full; a traceback would not help."""
 
 
-def kubectl() -> None:
-    """Run one command as the plugin of kubectl: usage and examples name `kubectl slackwater`."""
-    main(name="kubectl slackwater")
-
-
 def main(arguments: Sequence[str] | None = None, name: str | None = None) -> None:
     """Run one command and exit with its status: 0 success, 1 error, 2 usage, 3 findings, 130 interrupted."""
     for stream in (sys.stdout, sys.stderr):

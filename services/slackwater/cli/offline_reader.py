@@ -16,7 +16,7 @@ import httpx2
 from fastapi import FastAPI
 
 from slackwater.agent.edge.late_bus import LateBus
-from slackwater.cli.answers import Params, answer_of, given
+from slackwater.client.answers import Params, answer_of, given
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of

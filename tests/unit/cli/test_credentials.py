@@ -99,12 +99,12 @@ def test_a_refused_token_is_named_by_its_origin(
     (tmp_path / "token").write_text("wrong\n")
     monkeypatch.chdir(tmp_path)
 
-    def refuse(self: httpx2.Client, path: str, **_: object) -> httpx2.Response:
+    def refuse(self: httpx2.Client, method: str, path: str, **_: object) -> httpx2.Response:
         return httpx2.Response(
             401, json={"detail": "the token is unknown"}, request=self.build_request("GET", "http://127.0.0.1:1/")
         )
 
-    monkeypatch.setattr(httpx2.Client, "get", refuse)
+    monkeypatch.setattr(httpx2.Client, "request", refuse)
     command = [*arguments, "get", "nodes", "--server", "http://127.0.0.1:1"]
     result = CliRunner().invoke(
         app, command, env={"SLACKWATER_TOKEN": None, "SLACKWATER_TOKEN_FILE": None} | environment

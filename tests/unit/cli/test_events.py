@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 
-import httpx2
 import pytest
 from click.testing import Result
 from samples import sample_of
 from served import Served, served
 
 from slackwater.bus.admin.streams import event_named
-from slackwater.cli.event_stream import Follower, parsed
 from slackwater.cli.events import line_of, words_of
 from slackwater.console.edge.stream_routes import KNOWN
-from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.testing.clock import EPOCH
 from slackwater.testing.story import SURGE
 
@@ -75,62 +71,6 @@ def test_without_a_server_it_says_so(run: Run) -> None:
     assert "slackwater: the stream of http://127.0.0.1:9 ended" in done.stderr
 
 
-def test_a_follower_goes_on_by_itself_where_the_server_ended_it() -> None:
-    with served(SURGE[0]) as living, httpx2.Client(base_url=living.url, trust_env=False) as client:
-        before = len(living.bus.published)
-        wanted = ("intent.observed", "decision.recorded")
-
-        def expected() -> list[str]:
-            return [event.id for event in living.bus.published[before:] if event.data.TYPE in wanted]
-
-        said: list[str] = []
-        follower = Follower(client, {"types": "intent.observed,decision.recorded"}, said.append, pause_seconds=0.01)
-        found: list[str] = []
-        closings = 0
-
-        def tell() -> None:
-            for _ in range(3):
-                while not living.streams.open:
-                    threading.Event().wait(0.01)
-                living.tell(10)
-                living.loop.call_soon_threadsafe(living.streams.close)
-                while living.streams.open:
-                    threading.Event().wait(0.01)
-                living.tell(5)  # without a reader
-
-        telling = threading.Thread(target=tell)
-        telling.start()
-        for sent in follower:
-            closings += sent.name == "closing"
-            found += [sent.data["id"]] if "id" in sent.data else []
-            if closings == 3:
-                break
-        telling.join()
-        rest = iter(follower)
-        while found != expected():
-            found.append(next(rest).data["id"])
-            assert found == expected()[: len(found)]
-
-
-def test_events_are_parsed_out_of_lines_and_ids_alone_move_the_place_on() -> None:
-    lines = [
-        "retry: 2000",
-        "id: A:1",
-        ": open",
-        "",
-        ": alive",
-        "",
-        "id: A:2",
-        "event: x",
-        'data: {"n":1}',
-        "",
-        "id: A:9",
-        "",
-    ]
-    found = [(sent.place, sent.name, dict(sent.data)) for sent in parsed(lines)]
-    assert found == [("A:1", "", {}), ("A:1", "", {}), ("A:2", "x", {"n": 1}), ("A:9", "", {})]
-
-
 @pytest.mark.parametrize("name", KNOWN)
 def test_every_type_there_is_has_words(name: str) -> None:
     payload = event_named(name)
@@ -147,17 +87,3 @@ def test_a_gap_has_its_own_wording() -> None:
     line = line_of({"type": "gap", "detail": "read the state again"}, colours=True)
     assert "read the state again" in line
     assert line.startswith("\033[31m")
-
-
-def test_a_follower_raises_what_the_server_refuses() -> None:
-    with (
-        served(1) as living,
-        httpx2.Client(base_url=living.url, trust_env=False) as client,
-        pytest.raises(InvalidInput, match="names no event type"),
-    ):
-        next(iter(Follower(client, {"types": "x"}, print)))
-
-
-def test_a_follower_that_never_got_an_answer_says_so() -> None:
-    with httpx2.Client(base_url="http://127.0.0.1:9") as client, pytest.raises(Unavailable):
-        next(iter(Follower(client, {}, print)))

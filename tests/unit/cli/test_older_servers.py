@@ -12,8 +12,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from slackwater.cli.answers import Answer, answer_of
 from slackwater.cli.main import app
+from slackwater.client.answers import Answer, answer_of
 from slackwater.model.errors import Misconfigured
 
 OLD = {"items": [{"name": "edge-1"}], "continue": None}

@@ -104,6 +104,13 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def test_the_package_alone_is_the_client_and_the_extras_of_the_program_hold_the_servers() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {re.split(r"[<>=\[]", each)[0] for each in project["dependencies"]} == {"httpx2", "pydantic"}
+    for extra in ("embedded", "backup", "traces"):
+        assert "slackwater[server]" in project["optional-dependencies"][extra], extra
+
+
 ALONE = """
 import importlib.abc, sys
 absent = set(sys.argv[1].split(","))

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from deploy_files import ROOT, parse
 
-from slackwater.cli import main
+from slackwater.cli import program
 
 PLUGINS: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "k9s" / "plugins.yaml").read_text())["plugins"]
 VALUES = {"NAME": "edge-7", "NAMESPACE": "shop", "CONTEXT": "test", "RESOURCE_NAME": "deployments"}
@@ -53,7 +53,7 @@ def test_the_shell_takes_every_pipe() -> None:
 
 def test_kubectl_finds_the_plugin_by_its_name() -> None:
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts["kubectl-slackwater"] == "slackwater.cli.main:kubectl"
+    assert scripts["kubectl-slackwater"] == "slackwater.cli.program:kubectl"
     assert (Path(sys.executable).parent / "kubectl-slackwater").exists(), "make environment-dev installs it anew"
 
 
@@ -62,7 +62,7 @@ def test_the_plugin_is_the_command_under_kubectls_name(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/bin/kubectl-slackwater", "why", "--help"])
     with pytest.raises(SystemExit) as left:
-        main.kubectl()
+        program.kubectl()
     assert left.value.code == 0
     assert "kubectl slackwater why" in capsys.readouterr().out
 

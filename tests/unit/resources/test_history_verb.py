@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -16,6 +17,8 @@ from served_routes import doing, served
 
 from slackwater.cli.documents import PolicyDocument, put
 from slackwater.cli.history import complete_kind
+from slackwater.client.connection import ServerAccess
+from slackwater.client.transport import Transport
 from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.runtime.resource_routes import resource_router
 
@@ -51,6 +54,6 @@ def test_a_warning_of_the_server_is_printed(capsys: pytest.CaptureFixture[str]) 
     def answer(_: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(201, json={"stored": True}, headers={"warning": '299 - "stored, but not followed yet"'})
 
-    with httpx2.Client(transport=httpx2.MockTransport(answer), base_url="http://127.0.0.1") as client:
-        assert put(client, PolicyDocument("a.yaml", AUTONOMY, "gold", {}), dry_run=False) == {"stored": True}
+    with closing(Transport.open(ServerAccess("http://127.0.0.1"), httpx2.MockTransport(answer))) as transport:
+        assert put(transport, PolicyDocument("a.yaml", AUTONOMY, "gold", {}), dry_run=False) == {"stored": True}
     assert capsys.readouterr().err == "warning: a.yaml: stored, but not followed yet\n"

@@ -46,8 +46,6 @@ COLOCATION_STRATEGY: Final = Kind(
         limited=True,
     ),
     describe=f"{CELLS}:strategy_lines",
-    one="colocation_strategy",
-    several="colocation_strategies",
     listing="ColocationStrategies",
     nulls=True,
     example={"nodePool": "gold", "cpuReclaimThresholdPercent": 70},

@@ -20,7 +20,6 @@ NODE_QOS: Final = Kind(
     parent_remedy="it is the whole cluster's and always there; change it with PUT",
     inherits=False,
     table="node_qos",
-    operations="node_rules",
     about="rules that throttle or evict pods of some nodes; `default` also says how far the whole cluster may go",
     columns=(
         NAME,

@@ -70,7 +70,7 @@ def stream_router(streams: Streams, clock: Clock) -> Routes:
         response_class=StreamingResponse,
         responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
     )
-    async def stream(
+    async def watch_events(
         types: Types = None,
         node: Nodes = None,
         since: Since = None,

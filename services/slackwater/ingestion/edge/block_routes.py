@@ -77,7 +77,7 @@ def _add_reads(router: Routes, blocks: BlockAgents) -> None:
         responses=NOT_MODIFIED,
         summary="The block of a node's agent",
     )
-    async def read_block(name: Name, response: Response, if_none_match: IfNoneMatch = None) -> BlockView | Response:
+    async def get_block(name: Name, response: Response, if_none_match: IfNoneMatch = None) -> BlockView | Response:
         """404 (`block_not_found`) if the agent is not blocked."""
         block = await blocks.read(name)
         tag = etag(block.generation)

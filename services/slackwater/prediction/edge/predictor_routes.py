@@ -70,7 +70,7 @@ def predictor_router(catalogue: Catalogue) -> Routes:
         return Predictors(items=[_view(described) for described in catalogue.all()])
 
     @router.get("/{name}", role=Role.VIEWER, summary="One model of peaks with its settings")
-    async def read_predictor(name: str) -> PredictorView:
+    async def get_predictor(name: str) -> PredictorView:
         try:
             return _view(catalogue.one(name))
         except InvalidInput as error:
