@@ -97,7 +97,8 @@ def libraries_below(source: Source) -> Iterator[str]:
 
 
 PURE_LIBRARIES = frozenset(
-    {"charts", "descheduling", "fairshare", "koordinator", "offers", "peaks", "podmigration", "reservations"}
+    {"charts", "descheduling", "fairshare", "kernels", "koordinator", "offers", "peaks", "podmigration"}
+    | {"reservations"}
 )
 """Libraries made of a service's domain: held to the same rule. `waterline` reads documents with pydantic."""
 PURE_PACKAGES = (

@@ -17,6 +17,7 @@ import crane_policies
 import crane_signals
 import crane_waterlines
 import koord_batch
+import koord_cpus
 import koord_descheduler
 import koord_gates
 import koord_histograms
@@ -32,7 +33,11 @@ import koord_server
 import koord_strategies
 import koordlet_eviction
 import koordlet_isolation
+import qrm_cpus
+import qrm_hints
+import qrm_pools
 from outstanding import reason_of
+from qrm_cases import whole
 from verdicts import Adaptor, Case, Verdict, not_covered
 
 from slackwater.model.errors import SlackwaterError
@@ -65,8 +70,10 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **koord_quota_manager.ADAPTORS,
         **koord_quota_pools.ADAPTORS,
         **koord_profiles.ADAPTORS,
+        **koord_cpus.ADAPTORS,
     },
     "koord-descheduler-vectors/1": koord_descheduler.ADAPTORS,
+    "qrm": {**qrm_hints.ADAPTORS, **qrm_cpus.ADAPTORS, **qrm_pools.ADAPTORS},
 }
 """By schema and suite. A suite that is not here is not covered, and is reported so."""
 
@@ -122,6 +129,8 @@ def schema_of(document: Mapping[str, Any]) -> str:
     """What the file calls its schema; those that do not are known by their source."""
     if "schema" in document:
         return str(document["schema"])
+    if "topologies" in document:
+        return "qrm"
     source = document.get("source")
     repository = str(source.get("repo", "")) if isinstance(source, Mapping) else ""
     return "crane" if repository.endswith("/crane") else repository or "unknown"
@@ -139,7 +148,7 @@ def cases_of(document: Mapping[str, Any]) -> Iterator[tuple[str, Case]]:
     for part in parts:
         cases = part.get("cases", ()) if isinstance(part, Mapping) else ()
         for case in cases if isinstance(cases, list) else ():
-            yield _named(part, ("id", "name", "kind")), case
+            yield _named(part, ("id", "name", "kind")), whole(document, part, case)
     for case in flat:
         yield _named(case, ("suite", "kind", "group", "area")), case
 

@@ -23,6 +23,7 @@ NEVER_ANSWERED = frozenset(
         "cgroups_not_writable",
         "cgroup_not_entered",
         "not_launched",
+        "cpus_exhausted",
         "no_kubepods",
         # of writes to the API server of a cluster
         "definition_outdated",

@@ -7,25 +7,16 @@ import platform
 from collections.abc import Iterable
 from pathlib import Path
 
+from slackwater.kernels.topology.cpu_list import parse_cpu_list
 from slackwater.model.nodes import CpuTopology, NodeFacts, NumaNode
 from slackwater.model.quantities import Resources
 from slackwater.runtime.version import version
 
 
-def cpu_list(text: str) -> tuple[int, ...]:
-    """The kernel's list format: `0-3,8` -> 0 1 2 3 8."""
-    cpus: list[int] = []
-    for part in text.strip().split(","):
-        first, dash, last = part.partition("-")
-        if first:
-            cpus.extend(range(int(first), int(last if dash else first) + 1))
-    return tuple(cpus)
-
-
 def online_cpus(sys: Path = Path("/sys")) -> tuple[int, ...]:
     """Logical CPUs that run now; what Python counts where /sys is hidden."""
     try:
-        return cpu_list((sys / "devices/system/cpu/online").read_text())
+        return tuple(sorted(parse_cpu_list((sys / "devices/system/cpu/online").read_text())))
     except OSError:
         return tuple(range(os.cpu_count() or 1))
 
@@ -46,7 +37,7 @@ def numa_nodes(sys: Path = Path("/sys")) -> tuple[NumaNode, ...]:
     places = sorted((sys / "devices/system/node").glob("node[0-9]*"), key=lambda place: int(place.name[4:]))
     nodes = []
     for place in places:
-        cpus = len(cpu_list(_text(place / "cpulist", "")))
+        cpus = len(parse_cpu_list(_text(place / "cpulist", "")))
         if cpus:
             nodes.append(NumaNode(place.name, Resources(cpus * 1000, _kilobytes(place / "meminfo", "MemTotal:"))))
     return tuple(nodes) if len(nodes) > 1 else ()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.agent.adapters.linux.machine import cpu_list
+from slackwater.kernels.topology.cpu_list import parse_cpu_list
 
 MOST_PROCESSES = 64
 """Of a pod: the others are taken to be where these are."""
@@ -45,7 +45,7 @@ class Zones:
             return None
         lines = dict(line.partition(":")[::2] for line in text.splitlines())
         cpus, memories = lines.get("Cpus_allowed_list", ""), lines.get("Mems_allowed_list", "")
-        return (frozenset(cpu_list(cpus)), frozenset(cpu_list(memories))) if cpus.strip() and memories.strip() else None
+        return (parse_cpu_list(cpus), parse_cpu_list(memories)) if cpus.strip() and memories.strip() else None
 
 
 def zones_of(sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> Zones:
@@ -53,7 +53,7 @@ def zones_of(sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> Zones:
     zones: dict[str, frozenset[int]] = {}
     for place in sorted((sys / "devices/system/node").glob("node[0-9]*")):
         try:
-            cpus = frozenset(cpu_list((place / "cpulist").read_text()))
+            cpus = parse_cpu_list((place / "cpulist").read_text())
         except OSError:
             continue
         if cpus:
