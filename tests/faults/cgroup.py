@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ from tests.faults.scenario import Skipped
 
 _UNIFIED = Path("/sys/fs/cgroup")
 _LEAVE_SECONDS = 10.0
+_OURS = re.compile(r"slackwater-faults-.+-(\d+)-\d+")
 _numbers = itertools.count(1)
 
 
@@ -24,9 +26,10 @@ class Cgroup:
         self.is_v2 = not first.exists()
         self._controller = controller
         self._parent = _UNIFIED if self.is_v2 else first
-        self.path = self._parent / f"slackwater-{purpose}-{os.getpid()}-{next(_numbers)}"
+        self.path = self._parent / f"slackwater-faults-{purpose}-{os.getpid()}-{next(_numbers)}"
 
     def __enter__(self) -> Cgroup:
+        remove_leftovers(self._parent)
         try:
             if self.is_v2:
                 (self._parent / "cgroup.subtree_control").write_text(f"+{self._controller}")
@@ -39,11 +42,7 @@ class Cgroup:
         """Let all processes out, also those that start meanwhile; what is exiting keeps the group for a moment."""
         deadline = time.monotonic() + _LEAVE_SECONDS
         while self.path.exists() and time.monotonic() < deadline:
-            for pid in self.pids():
-                with suppress(OSError):
-                    (self._parent / "cgroup.procs").write_text(str(pid))
-            with suppress(OSError):
-                self.path.rmdir()
+            if _is_removed(self.path):
                 return
             time.sleep(0.05)
 
@@ -57,7 +56,7 @@ class Cgroup:
         return ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.path / "cgroup.procs"), *command]
 
     def pids(self) -> set[int]:
-        return {int(line) for line in (self.path / "cgroup.procs").read_text().split()}
+        return _pids(self.path)
 
     def write(self, name: str, text: str) -> None:
         """Raises Skipped where the kernel does not have this file or value."""
@@ -73,3 +72,26 @@ class Cgroup:
             if words[:-1] == ([key] if key else []):
                 return int(words[-1])
         return 0
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Remove groups of processes that have ended without it. What still runs in one goes to its parent."""
+    for path in parent.glob("slackwater-faults-*"):
+        named = _OURS.fullmatch(path.name)
+        if named is not None and not Path("/proc", named[1]).exists():
+            _is_removed(path)
+
+
+def _is_removed(path: Path) -> bool:
+    """Let all processes out and remove the group; False while it cannot be removed."""
+    with suppress(OSError):
+        for pid in _pids(path):
+            with suppress(OSError):
+                (path.parent / "cgroup.procs").write_text(str(pid))
+        path.rmdir()
+        return True
+    return False
+
+
+def _pids(path: Path) -> set[int]:
+    return {int(line) for line in (path / "cgroup.procs").read_text().split()}

@@ -8,7 +8,8 @@ records and compares the results.
 from __future__ import annotations
 
 import operator
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -110,6 +111,11 @@ class Replay(BaseModel):
 
     function: Name
     arguments: JsonDocument
+
+    def sharing(self, shared: Mapping[str, Any]) -> Self:
+        """Returns the replay with further arguments, which many records repeat: they were checked once, and are not
+        checked for each of them."""
+        return self.model_copy(update={"arguments": {**self.arguments, **shared}})
 
 
 class StepSummary(BaseModel):

@@ -32,7 +32,10 @@ def as_written(steps: Sequence[Step], document: Any, *, is_missing: bool = False
 def _name_in(here: Any, step: Step) -> Step | None:
     """The key or index of the step in this value; None if it does not exist."""
     if isinstance(here, Mapping):
-        return next((name for name in (step, _snake(step)) if name in here), None)
+        if step in here:
+            return step
+        name = _snake(step)
+        return name if name in here else None
     if isinstance(here, list | tuple) and isinstance(step, int) and 0 <= step < len(here):
         return step
     return None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel
+
+from slackwater.model.close_names import closest
 
 FEW = 6
 """At most so many fields are listed where none is close."""
@@ -15,9 +16,8 @@ FEW = 6
 
 def unknown_field(name: str, known: Sequence[str]) -> str:
     """The message about a field called `name`: with the closest of the known fields, or with all if they are few."""
-    lower = {field.lower(): field for field in known}
-    if close := get_close_matches(name.lower(), lower, n=1):
-        return f"unknown field; did you mean {lower[close[0]]}?"
+    if close := closest(name, known):
+        return f"unknown field; did you mean {close}?"
     return f"unknown field; allowed: {', '.join(known)}" if 0 < len(known) <= FEW else "unknown field"
 
 

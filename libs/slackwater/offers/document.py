@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from difflib import get_close_matches
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
+from slackwater.model.close_names import closest
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
@@ -194,10 +194,8 @@ def problems_of(spec: Spec, base: Spec = MappingProxyType({})) -> list[InvalidIn
 
 def _unknown(name: str) -> InvalidInput:
     """Names the closest field, if one is close: there are too many to list."""
-    fields = (*FIELDS, *SELECTION)
-    close = get_close_matches(name.lower(), [known.lower() for known in fields], n=1)
-    near = [known for known in fields if known.lower() in close]
-    hint = f"; did you mean {near[0]}?" if near else ""
+    near = closest(name, (*FIELDS, *SELECTION))
+    hint = f"; did you mean {near}?" if near else ""
     return InvalidInput(f"{name}: there is no such field{hint}", field=name)
 
 

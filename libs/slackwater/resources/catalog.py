@@ -8,11 +8,11 @@ Models, cells and hooks are named by strings, which are loaded when they are nee
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Final
 
+from slackwater.model.close_names import closest
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.resources import kinds
 from slackwater.resources.kind import Kind
@@ -46,6 +46,6 @@ def kind_named(name: str) -> Kind:
         if kind.name == name:
             return kind
     names = [kind.name for kind in KINDS]
-    close = get_close_matches(name, names, n=1)
-    hint = f"did you mean {close[0]}? " if close else ""
+    close = closest(name, names)
+    hint = f"did you mean {close}? " if close else ""
     raise InvalidInput(f"kind: {name!r} is no resource kind; {hint}allowed: {', '.join(names)}", field="kind")

@@ -27,9 +27,10 @@ def changed_event(kind: Kind, row: StoredResource, changed_at: datetime) -> Even
         author=_one_line(row.author),
         changed_at=changed_at,
         deleted=row.document is None,
-        document=_bounded(row.document),
+        document=None,
     )
-    return event_of(data, source=kind.service, time=changed_at)
+    whole = data.model_copy(update={"document": _bounded(row.document)})  # checked there, once
+    return event_of(whole, source=kind.service, time=changed_at)
 
 
 def _bounded(document: Mapping[str, Any] | None) -> dict[str, Any] | None:

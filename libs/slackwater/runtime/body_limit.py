@@ -19,8 +19,9 @@ class BodyTooLarge(HTTPException):
     there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int) -> None:
         super().__init__(413)
+        self.most_bytes = most_bytes
 
 
 class BodyLimit:
@@ -35,9 +36,8 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        declared = Headers(scope=scope).get("content-length", "0")
-        if declared.isdecimal() and int(declared) > MOST_BYTES:
-            await _refusal()(scope, receive, send)
+        if declared_bytes(scope) > MOST_BYTES:
+            await _refusal(MOST_BYTES)(scope, receive, send)
             return
         read = 0
 
@@ -46,16 +46,24 @@ class BodyLimit:
             message = await receive()
             read += len(message.get("body", b""))
             if read > MOST_BYTES:
-                raise BodyTooLarge
+                raise BodyTooLarge(MOST_BYTES)
             return message
 
         await self._app(scope, counted, send)
 
 
+def declared_bytes(scope: Scope) -> int:
+    """Returns the length that a request declares for its body; 0 without one."""
+    declared = Headers(scope=scope).get("content-length", "0")
+    return int(declared) if declared.isdecimal() else 0
+
+
 async def too_large(request: Request, error: Exception) -> JSONResponse:
     """Returns the answer to BodyTooLarge."""
-    return _refusal()
+    assert isinstance(error, BodyTooLarge)  # noqa: S101 - narrows what Starlette types too widely
+    return _refusal(error.most_bytes)
 
 
-def _refusal() -> JSONResponse:
-    return problem(413, "body_too_large", f"the body exceeds {MOST_BYTES} bytes; send fewer documents at once")
+def _refusal(most_bytes: int) -> JSONResponse:
+    what = "send fewer documents at once" if most_bytes == MOST_BYTES else "a document is smaller"
+    return problem(413, "body_too_large", f"the body exceeds {most_bytes} bytes; {what}")

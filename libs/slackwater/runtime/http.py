@@ -26,11 +26,12 @@ from slackwater.runtime.http_acceptor import Acceptor
 from slackwater.runtime.http_access import Authentication, LocalNamesOnly
 from slackwater.runtime.http_connections import OpenConnections, connection_limit
 from slackwater.runtime.http_metrics import HttpMetrics
+from slackwater.runtime.large_bodies import LargeBodies, TooManyLargeBodies, too_many
 from slackwater.runtime.problem_pages import problem_pages
 from slackwater.runtime.problems import install_problem_handlers
 from slackwater.runtime.reject_nul import RejectNul
 from slackwater.runtime.roles import OPEN
-from slackwater.runtime.routes import guarded_routes
+from slackwater.runtime.routes import LARGE_BODIES, guarded_routes
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import USUAL_PORT, HttpSettings
 from slackwater.runtime.version import version
@@ -60,7 +61,9 @@ def build_app(
     install_problem_handlers(app)
     for router in (health_router(checks, unrecoverable), description_router(app), problem_pages(), *routers):
         app.router.routes.extend(router.routes)  # include_router would build each a second time: 70 ms for the console
+    setattr(app.state, LARGE_BODIES, LargeBodies())
     app.add_exception_handler(BodyTooLarge, too_large)
+    app.add_exception_handler(TooManyLargeBodies, too_many)
     app.add_middleware(HeadMethod)
     app.add_middleware(RejectNul)
     app.add_middleware(BodyLimit)

@@ -286,7 +286,13 @@ _CODES = (
         "If-Match is not the current ETag.",
         "Read it again and write with the new ETag.",
     ),
-    ProblemCode("body_too_large", 413, "The body is too large.", "Send fewer documents at once."),
+    ProblemCode("body_too_large", 413, "The body is too large.", "Send fewer or smaller documents."),
+    ProblemCode(
+        "too_many_large_bodies",
+        429,
+        "Large bodies are handled one at a time, and too many of them wait.",
+        "Retry after `Retry-After`.",
+    ),
     ProblemCode(
         "rules_too_large",
         422,

@@ -24,6 +24,10 @@ MEDIA_TYPE = "application/problem+json"
 LONGEST_PATH = 200
 MOST_ERRORS = 20
 """Of one answer; the others are counted."""
+MOST_DETAIL, MOST_FIELD = 8192, 512
+"""Characters of the text of an answer, and of each field and message in it: a value that is refused may be as long as
+its request.
+"""
 STATUS_OF: Sequence[tuple[type[errors.SlackwaterError], int]] = (
     (errors.NotFound, 404),
     (errors.Conflict, 409),
@@ -36,8 +40,13 @@ STATUS_OF: Sequence[tuple[type[errors.SlackwaterError], int]] = (
 
 def problem(status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
     """Returns a problem document. `code` is stable and for programs, `detail` is for people."""
-    body = {"type": type_of(code), "title": HTTPStatus(status).phrase, "status": status, "code": code, "detail": detail}
-    return JSONResponse(body | more, status_code=status, media_type=MEDIA_TYPE, headers=headers)
+    said = {"detail": _cut(detail, MOST_DETAIL)} | {name: _cut(value, MOST_FIELD) for name, value in more.items()}
+    body = {"type": type_of(code), "title": HTTPStatus(status).phrase, "status": status, "code": code, **said}
+    return JSONResponse(body, status_code=status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def _cut(value: Any, most: int) -> Any:
+    return f"{value[:most]}…" if isinstance(value, str) and len(value) > most else value
 
 
 def unauthorized(*, shown: bool = False) -> JSONResponse:
@@ -81,7 +90,7 @@ async def _validation(request: Request, error: Exception) -> JSONResponse:
     model = body.field_info.annotation if body is not None else None
     details = error.errors()
     problems = [
-        {"field": field, "message": said}
+        {"field": _cut(field, MOST_FIELD), "message": _cut(said, MOST_FIELD)}
         for field, said in explain_value(details[:MOST_ERRORS], declared, error.body, model)
     ]
     detail = "; ".join(f"{item['field']}: {item['message']}" for item in problems)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from slackwater.model.errors import Conflict, InvalidInput
 from slackwater.resources.change import Change, ChangeResources
+from slackwater.resources.changed_event import MOST_BYTES as MOST_DOCUMENT_BYTES
 from slackwater.resources.diff import FieldChange, changes
 from slackwater.resources.history import ResourceHistory
 from slackwater.resources.hooks import R, V
@@ -221,6 +222,7 @@ def _add_put(router: Routes, served: Served[Any, Any]) -> None:
     router.put(
         "/{name}",
         role=Role.OPERATOR,
+        most_bytes=MOST_DOCUMENT_BYTES,
         response_model=served.model | served.would,
         response_model_exclude_none=not kind.nulls,
         summary=f"Create or replace a {kind.name}",
@@ -328,6 +330,7 @@ def _add_parent(router: Routes, served: Served[Any, Any]) -> None:
     router.put(
         path,
         role=Role.OPERATOR,
+        most_bytes=MOST_DOCUMENT_BYTES,
         **operation(kind, "put", of=kind.parent),
         response_model=served.model | served.would,
         response_model_exclude_none=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Iterator
+from contextlib import AsyncExitStack
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -15,6 +16,8 @@ from starlette.types import Receive, Scope, Send
 
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.runtime.authentication import authenticate
+from slackwater.runtime.body_limit import MOST_BYTES, BodyTooLarge, declared_bytes
+from slackwater.runtime.large_bodies import LARGE_BYTES, LargeBodies
 from slackwater.runtime.roles import OPEN, Needed, Principal, Role
 from slackwater.runtime.strict_json import StrictRequest
 
@@ -25,6 +28,10 @@ ROLE_FIELD = "x-required-role"
 """OpenAPI field with the required role. The route reads it there too, so that the two cannot
 differ.
 """
+BYTES_FIELD = "x-most-bytes"
+"""OpenAPI field with the largest body that the route takes, if that is less than BodyLimit lets pass."""
+LARGE_BODIES = "large_bodies"
+"""Name of the application's slackwater.runtime.large_bodies.LargeBodies in its state."""
 SECURITY_SCHEME = "token"
 DRY_RUN = "dryRun"
 TOKEN = "token"  # noqa: S105 - the name of a parameter
@@ -52,6 +59,7 @@ class RoleRoute(APIRoute):
         if role is None:
             raise Misconfigured(f"the route {path} declares no role; add role=Role.… or role=OPEN")
         self.needed: Needed = OPEN if role == OPEN else Role(role)
+        self.most_bytes: int = (self.openapi_extra or {}).get(BYTES_FIELD, MOST_BYTES)
         self._known_parameters = frozenset(_query_parameters(self.dependant))
         if set(self.methods or ()) - READS and not self.can_be_tried:
             raise Misconfigured(f"the route {path} changes something: add `dry_run: DryRun = False`, and obey it")
@@ -61,9 +69,22 @@ class RoleRoute(APIRoute):
         answer = super().get_route_handler()
 
         async def answer_strictly(request: Request) -> Response:
-            return await answer(StrictRequest(request.scope, request.receive))
+            self._refuse_above(declared_bytes(request.scope))
+            async with AsyncExitStack() as turn:
+
+                async def admit(size: int) -> None:
+                    self._refuse_above(size)
+                    bodies: LargeBodies | None = getattr(request.app.state, LARGE_BODIES, None)
+                    if size > LARGE_BYTES and bodies is not None:
+                        await turn.enter_async_context(bodies.turn())
+
+                return await answer(StrictRequest(request.scope, request.receive, admit))
 
         return answer_strictly
+
+    def _refuse_above(self, size: int) -> None:
+        if size > self.most_bytes:
+            raise BodyTooLarge(self.most_bytes)
 
     @property
     def can_be_tried(self) -> bool:
@@ -121,8 +142,12 @@ class Routes(APIRouter):
     def get(self, path: str, *, role: Needed, **options: Any) -> Callable[[Endpoint], Endpoint]:  # type: ignore[override]
         return super().get(path, openapi_extra=_saying(role, options), **options)
 
-    def put(self, path: str, *, role: Needed, **options: Any) -> Callable[[Endpoint], Endpoint]:  # type: ignore[override]
-        return super().put(path, openapi_extra=_saying(role, options), **options)
+    def put(  # type: ignore[override]
+        self, path: str, *, role: Needed, most_bytes: int = 0, **options: Any
+    ) -> Callable[[Endpoint], Endpoint]:
+        """`most_bytes`: of the body, if that is less than any route takes."""
+        extra = _saying(role, options) | ({BYTES_FIELD: most_bytes} if most_bytes else {})
+        return super().put(path, openapi_extra=extra, **options)
 
     def post(self, path: str, *, role: Needed, **options: Any) -> Callable[[Endpoint], Endpoint]:  # type: ignore[override]
         return super().post(path, openapi_extra=_saying(role, options), **options)

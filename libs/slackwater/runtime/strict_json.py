@@ -8,10 +8,12 @@ or row that repeats one would fail.
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any, NoReturn
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.types import Receive, Scope
 
 from slackwater.model.reading_budget import BODY, BeyondBudget, check_bytes
 
@@ -26,14 +28,20 @@ class BodyBeyondBudget(HTTPException):
 
 
 class StrictRequest(Request):
-    """A request whose body is parsed strictly."""
+    """A request whose body is parsed strictly. `admit` is called with the length of the body before it is parsed."""
+
+    def __init__(self, scope: Scope, receive: Receive, admit: Callable[[int], Awaitable[None]]) -> None:
+        super().__init__(scope, receive)
+        self._admit = admit
 
     async def json(self) -> Any:
         """Returns the body. Raises HTTPException (400) for what is not strict JSON, and
         json.JSONDecodeError.
         """
         if not hasattr(self, "_json"):
-            self._json = parse_json(await self.body())
+            body = await self.body()
+            await self._admit(len(body))
+            self._json = parse_json(body)
         return self._json
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
+from slackwater.model.close_names import closest
 from slackwater.model.field_paths import as_written
 from slackwater.model.known_fields import fields_at, unknown_field
 
@@ -95,10 +95,9 @@ def _message(value: Wrong, content_type: str | None, model: Any) -> str:
 
 def _closest(error: Mapping[str, Any]) -> str:
     """Returns the allowed value that resembles the received text, as a question."""
-    allowed = {value.lower(): value for value in _QUOTED.findall(error["ctx"]["expected"])}
     text = error["input"]
-    close = get_close_matches(text.lower(), allowed, n=1) if isinstance(text, str) else []
-    return f"; did you mean {allowed[close[0]]!r}?" if close else ""
+    close = closest(text, _QUOTED.findall(error["ctx"]["expected"])) if isinstance(text, str) else ""
+    return f"; did you mean {close!r}?" if close else ""
 
 
 def _once(error: Mapping[str, Any]) -> str:

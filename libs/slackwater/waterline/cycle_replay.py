@@ -13,6 +13,8 @@ from typing import Any, Final
 from msgspec import json
 from pydantic import TypeAdapter
 
+from slackwater.decisions.record import Replay
+from slackwater.model.memo import OnceByIdentity
 from slackwater.waterline.analysis.scheduling import Scheduling
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.execution.plan import Plan
@@ -34,20 +36,35 @@ REPLAY_SCHEDULING: Final = f"{__name__}:replay_scheduling"
 REPLAY_SCHEDULING_UNDER: Final = f"{__name__}:replay_scheduling_under"
 
 
-def arguments(
-    view: NodeReadings, state: GuardState, policies: Policies, options: Options, now: datetime, *, would: bool
-) -> dict[str, Any]:
-    """Returns the arguments of `replay`. Default values are omitted, because most of a pod's fields
-    have one.
+def replay_of_cycle(
+    function: str,
+    view: NodeReadings,
+    state: GuardState,
+    policies: Policies,
+    options: Options,
+    now: datetime,
+    *,
+    would: bool,
+) -> Replay:
+    """Returns the replay of a cycle by `function`, REPLAY or REPLAY_SCHEDULING. Default values are omitted, because
+    most of a pod's fields have one.
     """
-    return {
+    arguments = {
         "view": VIEW.dump_python(view, mode="json", exclude_defaults=True),
         "state": STATE.dump_python(state, mode="json", exclude_defaults=True),
-        "policies": POLICIES.dump_python(policies, mode="json", exclude_defaults=True),
         "options": OPTIONS.dump_python(options, mode="json", exclude_defaults=True),
         "now": TIME.dump_python(now, mode="json"),
         "would": would,
     }
+    return Replay(function=function, arguments=arguments).sharing({"policies": policies_json(policies)})
+
+
+def _dumped(policies: Policies) -> Any:
+    return POLICIES.dump_python(policies, mode="json", exclude_defaults=True)
+
+
+policies_json: Final = OnceByIdentity(_dumped)
+"""The policies as JSON values, which no caller may change: all decisions under the same documents share them."""
 
 
 def replay(*, view: Any, state: Any, policies: Any, options: Any, now: str, would: bool = False) -> Any:
@@ -73,16 +90,15 @@ def replay_scheduling(*, view: Any, state: Any, policies: Any, options: Any, now
     return SCHEDULING.dump_python(cycle.analysis.scheduling.scheduling, mode="json")
 
 
-def scheduling_arguments(
-    scheduling: Scheduling, policies: Policies, options: Options, labels: Mapping[str, str]
-) -> dict[str, Any]:
-    """Returns the arguments of `replay_scheduling_under`."""
-    return {
+def replay_of_rules(scheduling: Scheduling, policies: Policies, options: Options, labels: Mapping[str, str]) -> Replay:
+    """Returns the replay by `replay_scheduling_under`."""
+    arguments = {
         "scheduling": SCHEDULING.dump_python(scheduling, mode="json", exclude_defaults=True),
-        "policies": POLICIES.dump_python(policies, mode="json", exclude_defaults=True),
         "options": OPTIONS.dump_python(options, mode="json", exclude_defaults=True),
         "labels": dict(labels),
     }
+    replay = Replay(function=REPLAY_SCHEDULING_UNDER, arguments=arguments)
+    return replay.sharing({"policies": policies_json(policies)})
 
 
 def replay_scheduling_under(*, scheduling: Any, policies: Any, options: Any, labels: Mapping[str, str]) -> Any:

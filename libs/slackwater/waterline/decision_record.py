@@ -88,16 +88,14 @@ def record_of(decision_id: str, recorded: RecordedPlan, cycle: Cycle, source: De
         remaining=0 if left is None or left.open is None else int(left.open),
         remaining_because="" if left is None or (left.open is not None and left.open < 1) else left.because,
         order=str(chain),
-        replay=Replay(
-            function=cycle_replay.REPLAY,
-            arguments=cycle_replay.arguments(
-                source.view,
-                source.state,
-                source.rules.policies,
-                source.options,
-                source.now,
-                would=recorded.plan is cycle.would,
-            ),
+        replay=cycle_replay.replay_of_cycle(
+            cycle_replay.REPLAY,
+            source.view,
+            source.state,
+            source.rules.policies,
+            source.options,
+            source.now,
+            would=recorded.plan is cycle.would,
         ),
     )
 

@@ -6,14 +6,14 @@ import json
 from typing import Any
 
 from slackwater.waterline.cycle import Options
-from slackwater.waterline.cycle_replay import OPTIONS, POLICIES
+from slackwater.waterline.cycle_replay import OPTIONS, POLICIES, policies_json
 from slackwater.waterline.policies.values import Policies
 
 
 def encode_rules(policies: Policies, options: Options) -> bytes:
     """Returns the rules as JSON; default values are omitted."""
     parts = {
-        "policies": POLICIES.dump_python(policies, mode="json", exclude_defaults=True),
+        "policies": policies_json(policies),
         "options": OPTIONS.dump_python(options, mode="json", exclude_defaults=True),
     }
     return json.dumps(parts, separators=(",", ":")).encode()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import DecisionRecord, Input, Replay, Term
@@ -68,8 +68,7 @@ def opened_under_record(
     reason = Reason.SCHEDULING_MODE_CHANGED if observing else Reason.SCHEDULING_RULES_GONE
     note = "may not act in this mode" if observing else "is gone, changed, or not for this node any more"
     said = [_Said(key, False, note) for key in before.because]
-    arguments = cycle_replay.scheduling_arguments(before, source.rules.policies, source.options, labels)
-    replay = Replay(function=cycle_replay.REPLAY_SCHEDULING_UNDER, arguments=arguments)
+    replay = cycle_replay.replay_of_rules(before, source.rules.policies, source.options, labels)
     return _record(decision_id, reason, said, source, replay)
 
 
@@ -161,10 +160,10 @@ def _by_cycle(source: DecisionContext, *, would: bool = False) -> Replay:
     """Returns the replay without limits and evictions, and with pods only where a metric reads them."""
     assert source.view is not None  # noqa: S101 - a cycle always has a report
     state = GuardState(cycle=CycleState(analyzer=source.state.cycle.analyzer, loop=source.state.cycle.loop))
-    arguments: dict[str, Any] = cycle_replay.arguments(
-        _slim(source.view, source), state, source.rules.policies, source.options, source.now, would=would
+    view, policies = _slim(source.view, source), source.rules.policies
+    return cycle_replay.replay_of_cycle(
+        cycle_replay.REPLAY_SCHEDULING, view, state, policies, source.options, source.now, would=would
     )
-    return Replay(function=cycle_replay.REPLAY_SCHEDULING, arguments=arguments)
 
 
 def _slim(view: NodeReadings, source: DecisionContext) -> NodeReadings:

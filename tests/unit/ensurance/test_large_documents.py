@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
 from typing import Any
 
 import pytest
 from guard_documents import BE, DocumentScene
 
 from slackwater.bus.codec.cloudevents import encode
+from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore, KeyedGuardUnit
+from slackwater.ensurance.usecases.follow_rules import AT_ONCE
 from slackwater.events.codec.packed import unpack
 from slackwater.events.intent_declared import MOST_RULES_BYTES, IntentDeclared
 from slackwater.model.errors import InvalidInput
@@ -16,10 +21,33 @@ from slackwater.resources.kinds.pod_qos import POD_QOS
 from slackwater.waterline.rules_codec import decode_rules, encode_rules
 
 
-def scope(expressions: int, characters: int = 20) -> dict[str, Any]:
-    values = [[f"{'x' * characters}-{number}"] for number in range(expressions)]
+def scope(expressions: int, characters: int = 20, *, unlike: bool = False) -> dict[str, Any]:
+    random = Random(7)
+
+    def name(number: int) -> str:
+        return random.randbytes(characters // 2).hex() if unlike else f"{'x' * characters}-{number}"
+
+    values = [[name(number)] for number in range(expressions)]
     terms = [{"scopeName": "Namespace", "operator": "NotIn", "values": each} for each in values]
     return {"scopeSelector": {"matchExpressions": terms}, "allowedActions": ["throttle"]}
+
+
+class SlowStore(KeyedGuardStore):
+    """Lets other tasks run in each transaction."""
+
+    @asynccontextmanager
+    async def unit_of_work(self) -> AsyncIterator[KeyedGuardUnit]:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        async with super().unit_of_work() as unit:
+            yield unit
+
+
+async def slow_scene(nodes: int) -> DocumentScene:
+    scene = DocumentScene()
+    scene.store = SlowStore(scene.database)
+    scene.start()
+    return await scene.open(*(f"n{number}" for number in range(nodes)))
 
 
 async def applied(scene: DocumentScene) -> AsyncIterator[str]:
@@ -69,3 +97,53 @@ async def test_what_is_accepted_an_agent_reads_and_what_it_would_not_read_is_ref
         policies, _ = decode_rules(unpack(rules, MOST_RULES_BYTES, MOST_RULES_BYTES))
         read = max(read, len(policies.pods))
     assert 1 < read < 7
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (lambda: scope(2000, 200, unlike=True), "bytes when packed; 65536 are allowed"),
+        (lambda: {"labelSelector": {"matchExpressions": [{"key": "k", "operator": "Exists"}] * 11_000}}, "values"),
+    ],
+)
+async def test_what_each_intent_and_record_would_repeat_is_bounded(spec: Any, problem: str) -> None:
+    scene = await DocumentScene().open("n1")
+    with pytest.raises(InvalidInput, match=problem) as refusal:
+        await scene.apply(POD_QOS, "wide", spec() | {"allowedActions": ["throttle"]})
+    assert refusal.value.code == "rules_too_large"
+
+
+async def test_decisions_go_on_between_the_nodes_that_follow_a_document() -> None:
+    scene = await slow_scene(3 * AT_ONCE)
+    names = [node.node for node in scene.book.nodes()]
+    generations = {node.node: node.generation for node in scene.book.nodes()}
+    followed = list[int]()
+
+    async def change() -> None:
+        """What a decision on the last node does while the others follow."""
+        while scene.book.rules.revision == before:
+            await asyncio.sleep(0)
+        async with scene.book.lock(names[-1]):
+            followed.append(sum(node.generation > generations[node.node] for node in scene.book.nodes()))
+
+    before = scene.book.rules.revision
+    changing = asyncio.create_task(change())
+    await scene.apply(POD_QOS, "default", BE)
+    await changing
+    assert followed[0] < len(names)
+    assert all(node.generation == generations[node.node] + 1 for node in scene.book.nodes())
+
+
+async def test_of_many_changes_at_once_each_node_declares_the_last() -> None:
+    scene = await slow_scene(2 * AT_ONCE)
+    generations = {node.node: node.generation for node in scene.book.nodes()}
+    await asyncio.gather(*(scene.apply(POD_QOS, f"p{number}", BE) for number in range(10)))
+    assert {node.policy_generation for node in scene.book.nodes()} == {scene.book.rules.revision}
+    assert all(node.generation < generations[node.node] + 10 for node in scene.book.nodes())
+
+
+async def test_an_unchanged_document_leaves_the_rulebook_as_it_is() -> None:
+    scene = await DocumentScene().open("n1")
+    rules = scene.book.rules
+    await scene.follow.catch_up()
+    assert scene.book.rules is rules

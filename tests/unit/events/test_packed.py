@@ -15,8 +15,9 @@ from pydantic import BaseModel
 
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Alternative, DecisionRecord, Replay, Term
+from slackwater.events import decision_recorded
 from slackwater.events.codec.body import Undecodable, decode_body
-from slackwater.events.codec.packed import pack, unpack
+from slackwater.events.codec.packed import pack, packed_if_smaller, unpack
 from slackwater.events.decision_recorded import PACKED_FROM_BYTES, DecisionRecorded
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
@@ -63,6 +64,34 @@ def test_only_large_parts_are_packed_and_take_less_room() -> None:
     assert len(large["packed"]) < PACKED_FROM_BYTES
 
 
+def policies(expressions: int, *, namespace: str = "namespace-{}") -> dict[str, Any]:
+    """The policies of a PodQOS with so many expressions."""
+    return {"pods": [{"values": [namespace.format(number)], "operator": "NotIn"} for number in range(expressions)]}
+
+
+@pytest.mark.parametrize("alternatives", [0, 100])
+@pytest.mark.parametrize("shared", [policies(2000), policies(3000, namespace="same"), policies(1)])
+def test_policies_that_many_records_share_are_packed_alone_and_once(
+    alternatives: int, shared: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed: list[int] = []
+
+    def counted(body: bytes) -> str:
+        packed.append(len(body))
+        return packed_if_smaller(body)
+
+    monkeypatch.setattr(decision_recorded, "packed_if_smaller", counted)
+    replay = Replay(function="m:f", arguments={"now": "2026-01-01"}).sharing({"policies": shared})
+    event = recorded(alternatives).model_copy()
+    event = DecisionRecorded(record=event.record.model_copy(update={"replay": replay}))
+    bodies = [event.body() for _ in range(3)]
+    assert len(set(bodies)) == 1
+    assert [size > 2 * PACKED_FROM_BYTES for size in packed].count(True) <= 1 + 3 * bool(alternatives)
+    assert decode_body(DecisionRecorded, bodies[0].encode()) == event
+    plain = json.dumps({"record": event.record.model_dump(mode="json")}).encode()
+    assert decode_body(DecisionRecorded, plain) == event
+
+
 def test_a_reader_of_an_earlier_version_reads_the_rest() -> None:
     class Earlier(BaseModel):
         record: DecisionRecord
@@ -96,9 +125,12 @@ def _deflated(body: bytes) -> str:
     ],
 )
 def test_what_is_malformed_or_too_large_is_refused(text: Any) -> None:
-    document = json.loads(recorded(1).model_dump_json()) | {"packed": text}
-    with pytest.raises(Undecodable):
-        decode_body(DecisionRecorded, json.dumps(document).encode())
+    for field in ("packed", "packed_policies"):
+        if field == "packed_policies" and text in (_deflated(b'{"arguments":[]}'), _deflated(b'{"other":{}}')):
+            continue  # any object may be policies
+        document = json.loads(recorded(1).model_dump_json()) | {field: text}
+        with pytest.raises(Undecodable):
+            decode_body(DecisionRecorded, json.dumps(document).encode())
 
 
 def test_a_bomb_is_not_unpacked() -> None:

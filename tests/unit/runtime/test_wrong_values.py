@@ -10,6 +10,8 @@ import pytest
 from fastapi import Query
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from slackwater.model import close_names
+from slackwater.model.close_names import closest
 from slackwater.runtime.http import build_app
 from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import DryRun, Routes
@@ -103,3 +105,29 @@ async def test_what_is_not_there_and_what_is_not_done_there_is_named(client: htt
         nowhere, wrong = await client.get("/v1/wnated"), await client.delete("/v1/wanted")
     assert nowhere.json()["detail"] == "there is nothing at /v1/wnated; /v1/openapi.json says what there is"
     assert wrong.json()["detail"] == "DELETE is not allowed at /v1/wanted; allowed: PUT"
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"mode": "a", "k" * 200_000: 1},
+        {"mode": "a", **{f"{'k' * 2000}{number}": 1 for number in range(100)}},
+        {"mode": "a", "kind": "Offe" + "r" * 200_000},
+        {"mode": "a", "rate": "v" * 200_000},
+        {"mode": "a", "size": "v" * 200_000},
+    ],
+)
+async def test_an_answer_is_short_however_long_the_refused_value_is(
+    client: httpx2.AsyncClient, wanted: dict[str, Any]
+) -> None:
+    answer = await client.put("/v1/wanted", json=wanted)
+    assert answer.status_code == 422
+    assert len(answer.content) < 32_768
+    assert all(len(error["field"]) + len(error["message"]) < 2000 for error in answer.json()["errors"])
+
+
+def test_a_long_text_is_compared_with_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+    monkeypatch.setattr(close_names, "get_close_matches", lambda name, *_, **__: compared.append(name) or [])
+    assert (closest("Smal", ["small"]), closest("s" * 101, ["small"])) == ("", "")
+    assert compared == ["smal"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +16,7 @@ from slackwater.model.tiers import QoSClass
 from slackwater.resources.selectors import LabelSelector
 from slackwater.waterline.actuation.cpu_quota import ThrottleBounds
 from slackwater.waterline.policies.avoidance import AvoidanceAction
-from slackwater.waterline.policies.podqos import PodQos, ScopeSelector
+from slackwater.waterline.policies.podqos import PodQos, ScopeExpression, ScopeSelector
 from slackwater.waterline.policies.quantity import in_unit_of, percentage, quantity
 from slackwater.waterline.policies.rules import NodeQosRules
 from slackwater.waterline.registry.built_in import BUILT_IN
@@ -233,6 +234,49 @@ def test_label_conditions_need_what_their_operator_needs() -> None:
 def test_kubernetes_classes_are_understood() -> None:
     assert ScopeSelector.parse(scope("QOSClass", "In", "Guaranteed")).named_classes == {QoSClass.LSR, QoSClass.LSE}
     assert ScopeSelector.parse(scope("QOSClass", "NotIn", "LSR")).named_classes == frozenset()
+
+
+# ---- many expressions
+
+
+SCOPES = st.tuples(
+    st.sampled_from(["Namespace", "QOSClass", "Priority"]), st.sampled_from(["In", "NotIn"]), st.integers(0, 9)
+)
+
+
+@given(st.lists(SCOPES, max_size=40), st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8))
+def test_a_selector_of_many_expressions_holds_what_each_of_them_says(
+    written: list[tuple[str, str, int]], pods: list[tuple[int, int]]
+) -> None:
+    classes = [str(one) for one in QoSClass]
+    values = {"Namespace": "n{}".format, "Priority": "{}-9".format, "QOSClass": lambda n: classes[n % len(classes)]}
+    terms = [{"scopeName": name, "operator": op, "values": [values[name](n)]} for name, op, n in written]
+    selector = ScopeSelector.parse({"matchExpressions": terms})
+    for namespace, priority in pods:
+        pod = replace(use("p"), namespace=f"n{namespace}", priority=priority)
+        scope = pod.qos, pod.priority, pod.namespace
+        assert selector.matches(pod) == all(one.matches(scope) for one in selector.match_expressions)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=40), st.sets(st.integers(0, 30)))
+def test_a_label_selector_of_many_expressions_holds_what_each_of_them_says(
+    written: list[tuple[int, int]], labels: set[int]
+) -> None:
+    operators = ("In", "NotIn", "Exists", "DoesNotExist")
+    terms = [
+        {"key": f"k{key}", "operator": operators[op]} | ({"values": ["v"]} if op < 2 else {}) for key, op in written
+    ]
+    selector, given_labels = LabelSelector.parse({"matchExpressions": terms}), {f"k{key}": "v" for key in labels}
+    assert selector.matches(given_labels) == selector.selector.matches(given_labels)
+
+
+def test_the_outcome_for_pods_of_one_scope_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    terms = [{"scopeName": "Namespace", "operator": "NotIn", "values": [f"n{n}"]} for n in range(2000)]
+    selector, evaluated = ScopeSelector.parse({"matchExpressions": terms}), list[object]()
+    holds = ScopeExpression._is_in
+    monkeypatch.setattr(ScopeExpression, "_is_in", lambda one, scope: evaluated.append(one) or holds(one, scope))
+    assert all(selector.matches(use(f"p{number}")) for number in range(100))
+    assert len(evaluated) == 2000
 
 
 # ---- quantities

@@ -14,7 +14,7 @@ import zlib
 from typing import Any, Final, Never
 
 from slackwater.events.codec.body import check_text
-from slackwater.model.bounds import MOST_DOCUMENT
+from slackwater.model.bounds import MOST_DOCUMENT, MOST_TEXT
 from slackwater.model.reading_budget import PACKED, BeyondBudget, check_bytes
 
 LEVEL: Final = 6
@@ -30,11 +30,22 @@ def pack(body: bytes) -> str:
     return base64.b64encode(zlib.compress(body, LEVEL)).decode("ascii")
 
 
+def packed_if_smaller(body: bytes) -> str:
+    """Returns the packed form; empty if it is not smaller, too long for a text, or so small beside the body that
+    `unpack` would refuse it."""
+    text = pack(body)
+    return text if len(text) < min(len(body), MOST_TEXT) and len(body) <= _most_unpacked(text) else ""
+
+
+def _most_unpacked(text: str, always_bytes: int = _ALWAYS_BYTES) -> int:
+    return always_bytes + _TIMES * len(text)
+
+
 def unpack(text: str, most_bytes: int = MOST_DOCUMENT, always_bytes: int = _ALWAYS_BYTES) -> Any:
     """Returns the JSON value in a packed form. Raises ValueError if it is malformed or larger than `most_bytes`;
     no more than that, or than `always_bytes` and 64 times its length, is ever unpacked.
     """
-    most_bytes = min(most_bytes, always_bytes + _TIMES * len(text))
+    most_bytes = min(most_bytes, _most_unpacked(text, always_bytes))
     try:
         compressed = base64.b64decode(text, validate=True)
         stream = zlib.decompressobj()

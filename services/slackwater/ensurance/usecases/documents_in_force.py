@@ -7,7 +7,9 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
 from slackwater.decisions.reasons import Mode
+from slackwater.events.codec.packed import pack
 from slackwater.events.intent_declared import MOST_RULES_BYTES
+from slackwater.model.bounds import MOST_ITEMS
 from slackwater.model.errors import InvalidInput
 from slackwater.model.reading_budget import PACKED, BeyondBudget, check_bytes
 from slackwater.resources.hooks import Hooks, InForce
@@ -34,6 +36,11 @@ Stores = Mapping[Kind, ResourceStore]
 R = TypeVar("R", bound=Resource)
 
 
+MOST_PACKED_RULES: Final = 65_536
+"""Each intent and each whole decision record repeats the packed rules."""
+MOST_VALUES: Final = MOST_ITEMS // 2
+"""Keys and values of the rules. What they leave of a record's replay arguments is for pods and state."""
+_BEFORE_VALUES: Final = (b",", b":", b"{", b"[")
 InForceOf = Callable[[], Mapping[Kind, InForce[Resource, Resource]]]
 
 
@@ -70,7 +77,11 @@ def _excess(rules: bytes) -> str:
         check_bytes(rules, PACKED, "rules")
     except BeyondBudget as error:
         return error.message
-    return ""
+    values = 1 + sum(map(rules.count, _BEFORE_VALUES))
+    if values > MOST_VALUES:
+        return f"{values} values; {MOST_VALUES} are allowed"
+    packed = len(pack(rules))
+    return f"{packed} bytes when packed; {MOST_PACKED_RULES} are allowed" if packed > MOST_PACKED_RULES else ""
 
 
 class NodeQosHooks(RulesHooks):
@@ -133,7 +144,9 @@ class DocumentsInForce:
         """Read all documents. Raises Unavailable; then `documents` stays as it was."""
         for in_force in self._in_force.values():
             await in_force.catch_up()
-        self.cluster, self.documents = _resolved(self._now(), self._first)
+        cluster, documents = _resolved(self._now(), self._first)
+        if (cluster, documents) != (self.cluster, self.documents):
+            self.cluster, self.documents = cluster, documents
 
     def _now(self) -> Mapping[Kind, InForce[Resource, Resource]]:
         return {kind: in_force.now for kind, in_force in self._in_force.items()}

@@ -1,4 +1,4 @@
-"""On a changed document: declare every node's intent again. Each replica does so for its nodes in one transaction."""
+"""On a changed document: declare every node's intent again. Each replica does so for its nodes, some at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import Final
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.node_state import GuardedNode, carried_out
@@ -23,6 +24,10 @@ from slackwater.waterline.decision_record import release_records
 from slackwater.waterline.node_guard import is_released, release, under_new_rules
 from slackwater.waterline.rulebook import Rulebook
 
+AT_ONCE: Final = 8
+"""Nodes that are declared in one transaction. No other change of a node begins meanwhile: with all nodes in one
+transaction, each change of a document held up every decision."""
+
 
 class FollowRules:
     """Counters start again under new rules. A mode that allows no throttles restores all limits at once."""
@@ -34,17 +39,27 @@ class FollowRules:
 
     async def catch_up(self) -> int:
         """Declare again the nodes that were last declared under other rules, because a document has changed or
-        the former owner of a node did not get to it. Returns how many nodes. Raises Unavailable, Conflict."""
-        async with self._book.lock():
-            await self._book.read_rules()
-            revision = self._book.rules.revision
-            behind = [node for node in self._book.nodes() if node.policy_generation != revision]
-            if behind:
-                await self._carry_out_or_split(behind)
-            return len(behind)
+        the former owner of a node did not get to it. Returns how many nodes. Raises Unavailable, Conflict.
+
+        Decisions on nodes go on between two transactions. If a document changes meanwhile, the nodes that are left
+        follow the newest rules at once.
+        """
+        await self._book.read_rules()
+        names, declared = [node.node for node in self._book.nodes() if self._is_behind(node)], 0
+        for first in range(0, len(names), AT_ONCE):
+            async with self._book.lock():
+                known = map(self._book.node, names[first : first + AT_ONCE])
+                behind = [node for node in known if node is not None and self._is_behind(node)]
+                if behind:
+                    await self._carry_out_or_split(behind)
+            declared += len(behind)
+        return declared
+
+    def _is_behind(self, node: GuardedNode) -> bool:
+        return node.policy_generation != self._book.rules.revision
 
     async def _carry_out_or_split(self, behind: Sequence[GuardedNode]) -> None:
-        """All nodes in one transaction; if that fails, node by node, and a node that fails goes to quarantine."""
+        """These nodes in one transaction; if that fails, node by node, and a node that fails goes to quarantine."""
         try:
             await self._carry_out(behind)
         except InvalidInput:

@@ -69,11 +69,10 @@ class PoolAutonomy:
 
     async def read(self) -> Sequence[PoolAutonomyState]:
         """Every pool that has nodes here, an Autonomy or evictions, as stored, sorted by name. Raises Unavailable."""
-        async with self._book.lock():
-            await self._book.read_rules()
-            now = self._clock.now()
-            names = {one.pool for one in self._book.standings()} | {one.pool for one in self._book.nodes()}
-            return [self._pool(name, now) for name in sorted((names | set(self._book.rules.autonomy)) - {""})]
+        await self._book.read_rules()
+        now = self._clock.now()
+        names = {one.pool for one in self._book.standings()} | {one.pool for one in self._book.nodes()}
+        return [self._pool(name, now) for name in sorted((names | set(self._book.rules.autonomy)) - {""})]
 
     async def _review(self, standing: PoolStanding) -> bool:
         now, node = self._clock.now(), self._node_of(standing.pool)
