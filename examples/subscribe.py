@@ -19,4 +19,6 @@ async def main(url: str, count: float) -> None:
     await connection.close()
 
 
+if len(sys.argv) < 2:
+    sys.exit(f"{__doc__}\n`slackwater up` records the address as nats_url in .slackwater/endpoint.json")
 asyncio.run(main(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else float("inf")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -28,6 +29,17 @@ from slackwater.resources.names import API_VERSION
 from slackwater.resources.strict import refuse_another_kind
 
 Label = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+
+
+LabelKey = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=317
+    ),
+]
+LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
+AnnotationText = Annotated[str, StringConstraints(max_length=65_536)]
+MOST_LABELS = 64
 
 
 class Part(BaseModel):
@@ -91,6 +103,9 @@ class Metadata(Part):
     generation: Annotated[int, Field(ge=0)] = 0
     changed_by: str = ""
     """The author of this generation: the name of its token. Set by the server, ignored in applied documents."""
+    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=MOST_LABELS, exclude_if=operator.not_)] = {}
+    annotations: Annotated[dict[LabelKey, AnnotationText], Field(max_length=MOST_LABELS, exclude_if=operator.not_)] = {}
+    """Kept as they are given, for the tools that set them; nothing here reads them."""
 
     def at(self, generation: int, by: str | None = None) -> Self:
         """The same of another generation, made by `by` if that is given."""

@@ -6,7 +6,7 @@ import os
 import ssl
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slackwater.client.connection import CA_VARIABLE, TOKEN_VARIABLE, sendable, tls_context
@@ -28,6 +28,18 @@ class Credentials:
     key: Path | None = None
     options: Sequence[str] = ("--token-file", "--ca", "--cert", "--key")
     """The option names that messages use for the files, in their order."""
+
+    def overridden_by(self, later: Credentials) -> Credentials:
+        """These, but for what `later` gives; its token replaces a token in either form."""
+        token = later if later.plain is not None or later.token_file is not None else self
+        return replace(
+            self,
+            plain=token.plain,
+            token_file=token.token_file,
+            ca=later.ca or self.ca,
+            certificate=later.certificate or self.certificate,
+            key=later.key or self.key,
+        )
 
     def token(self) -> str | None:
         """The API token. Raises Misconfigured for a file that cannot be read, or a token that no header can carry."""
@@ -62,6 +74,24 @@ token.
 def remember(given: Credentials) -> None:
     """Store the options before the verb for the current context."""
     _OPTIONS.set(given)
+
+
+def given_options() -> Credentials:
+    """The options of the running command line."""
+    return _OPTIONS.get()
+
+
+_SERVER: ContextVar[str | None] = ContextVar("server", default=None)
+
+
+def remember_server(given: str | None) -> None:
+    """Store the `--server` before the verb for the current context."""
+    _SERVER.set(given)
+
+
+def given_server() -> str | None:
+    """The `--server` before the verb; one behind it counts more."""
+    return _SERVER.get()
 
 
 def token_origin() -> str | None:

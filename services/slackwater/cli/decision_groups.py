@@ -17,7 +17,8 @@ GAP = timedelta(minutes=10)
 
 
 def grouped(decisions: Iterable[Item]) -> list[Item]:
-    """One item per group, the newest group first: the newest decision with `steps`, `kinds` and `first_at`.
+    """One item per group, the newest group first: the newest decision with `steps`, `kinds`, `first_at` and
+    its `decisions`.
 
     `decisions` are sorted, the newest first.
     """
@@ -49,7 +50,13 @@ def _continues(newer: Item, older: Item) -> bool:
 def _row(group: Sequence[Item]) -> Item:
     newest, oldest = group[0], group[-1]
     kinds = dict.fromkeys(decision["kind"] for decision in reversed(group))
-    return {**newest, "steps": _steps(group), "kinds": list(kinds), "first_at": oldest["decided_at"]}
+    return {
+        **newest,
+        "steps": _steps(group),
+        "kinds": list(kinds),
+        "first_at": oldest["decided_at"],
+        "decisions": group,
+    }
 
 
 def _steps(group: Sequence[Item]) -> int:
@@ -71,7 +78,7 @@ GROUP = (
     _SHARED["SUBJECT"],
     TableColumn("STEPS", lambda item: str(item["steps"]), right=True),
     TableColumn("LASTED", _lasted, right=True),
-    *(_SHARED[title] for title in ("RESULT", "REASON", "RELIEVED", "ID")),
-    *(column for column in DECISION if column.title == "REMAINING" or column.wide),
+    *(_SHARED[title] for title in ("DONE", "CORES", "MEMORY", "PODS", "REASON", "RELIEVED", "ID")),
+    *(column for column in DECISION if column.title == "NOTE" or column.wide),
 )
-"""Columns of a group. Without another word a cell is that of the newest decision."""
+"""Columns of a group: what all of its steps did; reason and relief are those of the newest."""

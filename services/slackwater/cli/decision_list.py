@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 from slackwater.cli.events import words_of
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, amount, clock_time
+from slackwater.decisions.effects import PodEffect, RowEffect, StepEffect, effect_of, pods_text
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.model.errors import InvalidInput
+from slackwater.model.quantities import format_memory
 
 PATH = "/v1/decisions"
 EVENTS = "/v1/events"
@@ -19,6 +21,8 @@ EVENT_FILTERS = ("types", "trace", "since", "until", "node")
 """Parameters of GET /v1/events beside limit, with the same names."""
 
 
+_WITHOUT_AMOUNT = frozenset({"claim", "throttle"})
+"""Kinds whose result is no amount of their own: what is left after a claim, and what a throttle without pods lacks."""
 UNLISTED = DecisionKind.PREDICTION.value
 """Every node has one a minute, so that they hide the others."""
 
@@ -68,12 +72,49 @@ def _relieved(item: Item) -> str:
     return {None: UNKNOWN, True: "yes", False: "no"}[item.get("relieved")]
 
 
-def _result(item: Item) -> str:
-    """The result of a decision; a throttle that found nothing to reclaim shows words instead of a number."""
-    return "nothing" if item["kind"] == "throttle" and not item["result"] else amount(item["result"], item["unit"])
+def step_of(item: Item) -> StepEffect:
+    """What a decision did, of its JSON."""
+    pods = []
+    for action in item["actions"]:
+        released, name = (action.get("memory") or {}).get("released_bytes", 0), action["pod_name"]
+        pods.append(PodEffect(action["pod_uid"], name, action["released_milli"], released, action["evicted"]))
+    return StepEffect(item["kind"], item["mode"], item["reason"], pods)
+
+
+def _effect(item: Item) -> RowEffect:
+    """What the decision did; of a group, all of its steps."""
+    return effect_of([step_of(decision) for decision in item.get("decisions", [item])])
+
+
+def _amount_in(unit: str) -> Callable[[Item], str]:
+    """A cell of a column with one unit: cores, or memory."""
+
+    def text(item: Item) -> str:
+        effect = _effect(item)
+        value = effect.cpu_milli if unit == "milli" else effect.memory_bytes
+        if not value and item["kind"] not in _WITHOUT_AMOUNT and item["unit"].startswith(unit):
+            value = item["result"]
+        if not value:
+            return UNKNOWN
+        return f"{value / 1000:.10g}" if unit == "milli" else format_memory(value)
+
+    return text
+
+
+def _done(item: Item) -> str:
+    return str(_effect(item).standing)
+
+
+def _pods(item: Item) -> str:
+    """Evicted pods are marked: a limit is lifted again, and an end is not."""
+    effect = _effect(item)
+    limited = [name for name in effect.limited if name not in effect.evicted]
+    return pods_text([*(f"{name} (evicted)" for name in effect.evicted), *limited]) or UNKNOWN
 
 
 def _remaining(item: Item) -> str:
+    if item["kind"] == "claim":  # what was asked and given, and why not more
+        return item["remaining_because"] or UNKNOWN
     if not item["remaining"]:
         return UNKNOWN
     because = f": {item['remaining_because']}" if item["remaining_because"] else ""
@@ -85,13 +126,15 @@ DECISION = (
     _text("kind"),
     _text("node"),
     _text("subject"),
-    TableColumn("RESULT", _result, right=True),
+    TableColumn("DONE", _done),
+    TableColumn("CORES", _amount_in("milli"), right=True),
+    TableColumn("MEMORY", _amount_in("byte"), right=True),
+    TableColumn("PODS", _pods),
     _text("reason"),
     TableColumn("RELIEVED", _relieved),
     _text("id"),
-    TableColumn("REMAINING", _remaining),
+    TableColumn("NOTE", _remaining),
     _text("service", wide=True),
     _text("rule", wide=True),
     _text("mode", wide=True),
-    TableColumn("PODS", lambda item: str(len(item["actions"])), right=True, wide=True),
 )

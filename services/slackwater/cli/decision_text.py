@@ -135,6 +135,8 @@ def verdict(part: Mapping[str, Any]) -> str:
     if not part["chosen"]:
         return "spared"
     done = _DONE.get(part["kind"], part["kind"])
+    if part.get("reason") == "throttle_left_to_weights":
+        return f"left to CPU weights, would be {done}"
     return done if part["carried_out"] else f"would be {done}"
 
 

@@ -66,15 +66,15 @@ def command(
         with reading(server) as reader:
             if not isinstance(reader, HttpReader):
                 raise InvalidInput("delete needs a running instance: start one with `slackwater up`")
-            if requested is not None and requested[0] == NODES:
-                _delete_nodes(reader, requested[1], dry_run=dry_run)
-                return
-            _delete_documents(reader, _documents(requested, files or ()), dry_run=dry_run, nodes=nodes)
+            deleted = _documents(requested, files or ())
+            _delete_nodes(reader, [name for kind, name in requested or () if kind == NODES], dry_run=dry_run)
+            _delete_documents(reader, deleted, dry_run=dry_run, nodes=nodes)
 
 
-def targets(what: str | None, names: Sequence[str], files: Sequence[Path]) -> tuple[str, Sequence[str]] | None:
-    """The plural of the kind and the names; None for files. Raises InvalidInput unless it is one of both, and for a
-    kind that cannot be deleted.
+def targets(what: str | None, names: Sequence[str], files: Sequence[Path]) -> Sequence[tuple[str, str]] | None:
+    """The plurals of the kinds with the names; None for files. Further names may say their kind: `KIND/A KIND/B`.
+
+    Raises InvalidInput unless it is one of both, and for a kind that cannot be deleted.
     """
     if (what is None) is not bool(files):
         raise InvalidInput(
@@ -83,14 +83,22 @@ def targets(what: str | None, names: Sequence[str], files: Sequence[Path]) -> tu
     if what is None:
         return None
     noun, _, name = what.partition("/")
+    chosen = [(noun, name)] if name else []
+    for each in names:
+        other, slash, own = each.partition("/")
+        chosen.append((other, own) if slash else (noun, each))
+    found = [(_plural(kind), name) for kind, name in chosen]
+    if not found:
+        raise InvalidInput(f"name the {_plural(noun)} to delete: `slackwater delete {what} NAME`", field="name")
+    return found
+
+
+def _plural(noun: str) -> str:
     plural = kind_of(noun).names[0]
     allowed = [kind.names[0] for kind in catalog.KINDS]
     if plural != NODES and plural not in allowed:
         raise InvalidInput(f"{plural} cannot be deleted; allowed: {', '.join([NODES, *allowed])}", field="kind")
-    chosen = [*([name] if name else []), *names]
-    if not chosen:
-        raise InvalidInput(f"name the {plural} to delete: `slackwater delete {what} NAME`", field="name")
-    return plural, chosen
+    return plural
 
 
 def _delete_nodes(reader: HttpReader, names: Sequence[str], *, dry_run: bool) -> None:
@@ -103,16 +111,16 @@ def _delete_nodes(reader: HttpReader, names: Sequence[str], *, dry_run: bool) ->
 
 
 def _documents(
-    requested: tuple[str, Sequence[str]] | None, files: Sequence[Path]
+    requested: Sequence[tuple[str, str]] | None, files: Sequence[Path]
 ) -> Sequence[tuple[bool, PolicyDocument]]:
     """Documents with whether it is an error that one is missing."""
     from slackwater.cli.documents import PolicyDocument, documents
 
     if requested is None:
         return [(False, document) for document in documents(list(files))]
-    plural, names = requested
-    [kind] = [kind for kind in catalog.KINDS if kind.names[0] == plural]
-    return [(True, PolicyDocument(f"{kind.noun}/{name}", kind, name, {})) for name in names]
+    kinds = {kind.names[0]: kind for kind in catalog.KINDS}
+    documents_named = [(kinds[plural], name) for plural, name in requested if plural != NODES]
+    return [(True, PolicyDocument(f"{kind.noun}/{name}", kind, name, {})) for kind, name in documents_named]
 
 
 def _delete_documents(

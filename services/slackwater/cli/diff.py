@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from slackwater.cli.exits import FINDINGS
 from slackwater.cli.output import errors_to_stderr
+
+_NAMED = frozenset({"apiVersion", "kind", "metadata.name"})
+"""Fields that the title of a line has already."""
 
 
 def command(
@@ -32,9 +36,22 @@ def command(
         differs = False
         requested = list(documents(files))
         for document, trial in zip(requested, dry_run_all(reader.transport, requested).answers, strict=True):
-            for change in trial["changes"]:
-                differs = True
-                before, after = json.dumps(change.get("before")), json.dumps(change.get("after"))
-                print(f"{document.title} {change['field']}: {before} -> {after}")
+            lines = list(change_lines(trial["changes"]))
+            differs = differs or bool(lines)
+            for line in lines:
+                print(f"{document.title} {line}")
         if differs:
             raise typer.Exit(FINDINGS)
+
+
+def change_lines(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A field a line; of a document that is not there yet, that it would be created, and the fields with a value."""
+    is_new = any(change["field"] == "kind" and change.get("before") is None for change in changes)
+    if is_new:
+        yield "would be created"
+    for change in changes:
+        before, after = change.get("before"), change.get("after")
+        if not is_new:
+            yield f"{change['field']}: {json.dumps(before)} -> {json.dumps(after)}"
+        elif after is not None and change["field"] not in _NAMED:
+            yield f"{change['field']}: {json.dumps(after)}"

@@ -34,6 +34,7 @@ _NOTHING = {
     "deadletters": "no dead letters",
 }
 """Messages for empty lists of what is rather not there."""
+NAMESPACED = ("/v1/pods", "/v1/workloads")
 GROUPED_FROM = 500
 """Decisions that are read to make groups of."""
 
@@ -59,6 +60,9 @@ SortBy = Annotated[
 OnlyNode = Annotated[
     str | None,
     typer.Option("--node", help="pods, workloads, decisions, events: only of this node", autocompletion=complete_node),
+]
+OnlyNamespace = Annotated[
+    str | None, typer.Option("-n", "--namespace", help="pods, workloads: only of this namespace; default: all")
 ]
 OnlyPool = Annotated[
     str | None,
@@ -92,6 +96,7 @@ def command(
     sort_by: SortBy = None,
     node: OnlyNode = None,
     pool: OnlyPool = None,
+    namespace: OnlyNamespace = None,
     where: Where = None,
     every: Every = False,
     limit: MaximumNumber = 50,
@@ -124,6 +129,7 @@ def command(
             node=None if params or "node" in kind.filters else node,
             labels=labels,
             cells={} if params else parse_cells(where or (), kind.columns),
+            namespace=_namespace(kind, namespace),
             form=form,
             order=sort_by,
             headers=not no_headers,
@@ -154,6 +160,7 @@ class ListView:
     order: str | None
     headers: bool
     groups: int = 0
+    namespace: str | None = None
 
     def rows(self, items: Sequence[Item]) -> Sequence[Item]:
         """The items of an answer as rows: grouped and sorted."""
@@ -174,6 +181,13 @@ def _selector(kind: ListKind, text: str | None) -> Selector | None:
         allowed = ", ".join(each.names[0] for each in all_kinds() if each.labels)
         raise InvalidInput(f"--selector: {kind.names[0]} have no labels; allowed: {allowed}", field="selector")
     return parse_selector(text)
+
+
+def _namespace(kind: ListKind, name: str | None) -> str | None:
+    """Raises InvalidInput if items of this kind are in no namespace."""
+    if name is not None and kind.path not in NAMESPACED:
+        raise InvalidInput(f"--namespace: {kind.names[0]} have none; allowed: pods, workloads", field="namespace")
+    return name
 
 
 def _filters(kind: ListKind, node: str | None, pool: str | None) -> dict[str, Any]:
@@ -227,6 +241,8 @@ def _fetch(reader: Reader, view: ListView) -> Any:
     items = answer["items"]
     if view.labels is not None and labels is not None:
         items = [item for item in items if view.labels.matches(labels(item))]
+    if view.namespace is not None:
+        items = [item for item in items if item.get("namespace") == view.namespace]
     items = with_cells(items, view.cells, view.kind.columns)
     if not view.groups:
         items = sort_items(items, view.kind.columns, view.order)
@@ -264,6 +280,7 @@ def noun_of(item: Item, kind: ListKind) -> str:
 def _nothing(view: ListView) -> str:
     """The message for an empty list. Names the filter, because a typo in it must not look like an empty fleet."""
     asked = {"node": view.node, **{name: value for name, value in view.params.items() if name not in UNASKED}}
+    asked["namespace"] = view.namespace
     filters = [f"{name} {value}" for name, value in {**asked, **view.cells}.items() if value]
     filters += ["these labels"] if view.labels is not None else []
     kinds = view.kind.names[0]

@@ -18,8 +18,9 @@ from typing import Annotated
 
 import typer
 
-from slackwater.cli.credentials import Credentials, remember
+from slackwater.cli.credentials import Credentials, remember, remember_server
 from slackwater.cli.exits import ERROR, INTERRUPTED, USAGE
+from slackwater.cli.global_options import on_both_sides
 from slackwater.model.errors import InvalidInput, SlackwaterError
 
 VERBS: Sequence[str] = (
@@ -63,9 +64,11 @@ def root(
     ca: Annotated[Path | None, typer.Option(help="Trusted CA certificates; or SLACKWATER_CA.")] = None,
     cert: Annotated[Path | None, typer.Option(help="Client certificate (mTLS); or SLACKWATER_CERT.")] = None,
     key: Annotated[Path | None, typer.Option(help="Its key; or SLACKWATER_KEY.")] = None,
+    server: Annotated[str | None, typer.Option(help="URL; default: the instance of this state directory.")] = None,
 ) -> None:
     """Lends the capacity that workloads reserve and do not use, and reclaims it in time."""
     remember(Credentials(token, token_file, ca, cert, key))
+    remember_server(server)
 
 
 def register(target: typer.Typer) -> None:
@@ -74,7 +77,7 @@ def register(target: typer.Typer) -> None:
         name = MODULES.get(verb) or verb.replace("-", "_")
         module = importlib.import_module(f"slackwater.cli.{name}")
         context, kind = getattr(module, "CONTEXT", None), getattr(module, "COMMAND", None)
-        target.command(verb, cls=kind, context_settings=context)(module.command)
+        target.command(verb, cls=kind, context_settings=context)(on_both_sides(verb, module.command))
 
 
 register(app)

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, clock_time, table
+from slackwater.fairshare.documents import MOST_BYTES, MOST_CORES
 from slackwater.fairshare.tree import is_cpu
 from slackwater.model.quantities import format_cpu, format_memory
 
 SHOWN_RESOURCES = 3
 """In a cell; `get -o yaml` has all."""
 SHOWN_RECLAIMS = 10
+UNLIMITED = "unlimited"
 
 
 def minimum(quota: Item) -> str:
@@ -35,9 +37,14 @@ def tree(profile: Item) -> str:
 
 
 def _amounts(amounts: Mapping[str, Any]) -> str:
-    shown = [f"{resource}={amount}" for resource, amount in list(amounts.items())[:SHOWN_RESOURCES]]
+    shown = [f"{resource}={_written(amount)}" for resource, amount in list(amounts.items())[:SHOWN_RESOURCES]]
     more = len(amounts) - len(shown)
     return ",".join([*shown, *([f"{more} more"] if more else [])]) or UNKNOWN
+
+
+def _written(amount: Any) -> Any:
+    """As it is in the document; what no pool can have is no limit."""
+    return UNLIMITED if amount in (MOST_BYTES, MOST_CORES) else amount
 
 
 def tried_lines(runtimes: Item) -> Iterator[str]:
@@ -60,6 +67,8 @@ def amount_text(resource: str, amount: int | None) -> str:
     """An amount of the ledger as people write it: cores, binary units of memory, pieces."""
     if amount is None:
         return UNKNOWN
+    if amount >= (MOST_CORES * 1000 if is_cpu(resource) else MOST_BYTES):
+        return UNLIMITED
     if is_cpu(resource):
         return format_cpu(amount)
     return format_memory(amount) if resource.endswith("memory") else str(amount)

@@ -14,9 +14,11 @@ from slackwater.model.errors import InvalidInput
 @pytest.mark.parametrize(
     ("what", "names", "expected"),
     [
-        ("node", ["a", "b"], ("nodes", ["a", "b"])),
-        ("node/a", ["b"], ("nodes", ["a", "b"])),
-        ("colocationstrategy/gold", [], ("colocationstrategies", ["gold"])),
+        ("node", ["a", "b"], [("nodes", "a"), ("nodes", "b")]),
+        ("node/a", ["b"], [("nodes", "a"), ("nodes", "b")]),
+        ("node/a", ["node/b"], [("nodes", "a"), ("nodes", "b")]),
+        ("eq/a", ["node/b", "c"], [("elasticquotas", "a"), ("nodes", "b"), ("elasticquotas", "c")]),
+        ("colocationstrategy/gold", [], [("colocationstrategies", "gold")]),
     ],
 )
 def test_kinds_and_names_are_taken_as_get_takes_them(what: str, names: list[str], expected: Any) -> None:
@@ -64,7 +66,7 @@ def test_each_node_is_deleted_by_a_request_of_its_own(capsys: pytest.CaptureFixt
 
 
 def test_a_resource_by_name_has_to_be_there_and_one_of_a_file_does_not(tmp_path: Path) -> None:
-    [(is_needed, document)] = delete._documents(("podqos", ["gold"]), [])
+    [(is_needed, document)] = delete._documents([("podqos", "gold")], [])
     assert (is_needed, document.kind.name, document.name) == (True, "PodQOS", "gold")
     file = tmp_path / "x.yaml"
     file.write_text("kind: PodQOS\nmetadata: {name: gold}\n")

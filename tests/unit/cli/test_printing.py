@@ -177,6 +177,8 @@ def test_a_throttle_that_found_nothing_says_what_remained() -> None:
         "node": "edge-7",
         "subject": "cpu",
         "result": 0,
+        "mode": "throttle",
+        "actions": [],
         "unit": "milli-cores",
         "reason": "throttle_waterline_crossed",
         "id": UUID,
@@ -184,7 +186,7 @@ def test_a_throttle_that_found_nothing_says_what_remained() -> None:
         "remaining_because": "all are at their floor",
     }
     (line,) = output.table([decision], decision_list.DECISION, wide=False, headers=False)
-    assert " nothing " in line
+    assert " nothing to do " in line
     assert line.endswith("0.8 cores: all are at their floor")
     assert "0 cores  " not in line
 

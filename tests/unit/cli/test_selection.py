@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.cli.decision_groups import GAP, grouped
+from slackwater.cli.decision_groups import GAP, GROUP, grouped
 from slackwater.cli.list_kinds import NODE, POD
 from slackwater.cli.output import cpu, memory
 from slackwater.cli.selection import parse_selector, sort_items
@@ -119,3 +119,28 @@ def test_steps_without_a_record_of_their_own_count(numbers: tuple[int, ...], cou
 def test_cells_of_milli_cores_are_below_a_core() -> None:
     """The sort relies on it: `m` means milli in columns of amounts."""
     assert (cpu(999), cpu(1000)) == ("999m", "1")
+
+
+def test_a_group_shows_what_all_of_its_steps_did() -> None:
+    """An episode that evicted a pod, whose last step found nothing."""
+
+    def step(kind: str, seconds: int, *actions: dict[str, object]) -> dict[str, object]:
+        return {
+            "kind": kind,
+            "mode": "evict",
+            "reason": f"{kind}_waterline_crossed",
+            "episode": "e",
+            "step": 0,
+            "decided_at": f"2026-01-05T10:00:{seconds:02}+00:00",
+            "actions": actions,
+            "result": 0,
+            "unit": "milli-cores",
+            "node": "n",
+        }
+
+    a = {"pod_uid": "1", "pod_name": "crunch", "released_milli": 500, "evicted": False}
+    b = {"pod_uid": "2", "pod_name": "index", "released_milli": 900, "evicted": True}
+    (row,) = grouped([step("throttle", 3), step("evict", 2, b), step("throttle", 1, a)])
+    cells = {column.title: column.text(row) for column in GROUP if column.title in ("DONE", "CORES", "MEMORY", "PODS")}
+    assert (cells["DONE"], cells["CORES"], cells["MEMORY"]) == ("yes", "0.5", "-")
+    assert cells["PODS"] == "index (evicted), crunch"

@@ -57,7 +57,12 @@ def test_an_outcome_is_described_as_it_was(kind: DecisionKind, result: int, mode
 def test_a_throttle_that_is_left_to_weights_says_so() -> None:
     record = decision(DecisionKind.THROTTLE, 500)
     left = record.model_copy(update={"reason": Reason.THROTTLE_LEFT_TO_WEIGHTS})
-    assert outcome(left) == "left 0.5 cores to CPU weights"
+    assert outcome(left) == "left to CPU weights; limits would take back 0.5 cores"
+
+
+def test_a_claim_shows_what_was_asked_and_given_and_not_what_is_left() -> None:
+    admitted = decision(DecisionKind.CLAIM, -500).model_copy(update={"remaining_because": "admitted with cpu 2 of 4"})
+    assert outcome(admitted) == "admitted with cpu 2 of 4"
 
 
 def test_what_goes_back_because_nothing_may_be_throttled_any_more_is_really_given_back() -> None:

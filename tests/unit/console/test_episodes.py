@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from hypothesis import given
@@ -67,7 +68,7 @@ def test_steps_of_an_episode_are_one_row_with_those_that_have_no_record() -> Non
     assert row.count == 23
     assert row.kinds == ((DecisionKind.THROTTLE, 2), (DecisionKind.RESTORE, 1))
     assert row.named == (steps[0],)
-    assert {action.pod_uid for action in row.actions} == {"x", "y"}
+    assert set(row.effect.pods) == {"x", "y"}
     assert (other.count, other.named) == (1, (steps[1],))
 
 
@@ -107,4 +108,13 @@ def test_pages_of_rows_contain_every_decision_once_in_order(drawn: list[tuple[st
 def test_a_row_of_one_decision_is_that_decision() -> None:
     only = step(0, pods=("x",))
     row = DecisionRow((only,))
-    assert (row.named, row.count, row.lasted, row.actions) == ((only,), 1, timedelta(), only.actions)
+    assert (row.named, row.count, row.lasted, row.effect.pods) == ((only,), 1, timedelta(), ("x",))
+
+
+def test_an_episode_that_evicted_is_one_of_evictions_whatever_its_last_step_was() -> None:
+    evicted = step(30, kind=DecisionKind.EVICT, episode="e", number=2, pods=("x",))
+    row = DecisionRow((step(60, episode="e", number=3), evicted, step(0, episode="e", number=1, pods=("x", "y"))))
+    assert row.kind is DecisionKind.THROTTLE, "nothing ended yet"
+    actions = tuple(each.model_copy(update={"evicted": True}) for each in evicted.actions)
+    row = DecisionRow((row.steps[0], replace(evicted, actions=actions), row.steps[2]))
+    assert (row.kind, row.effect.evicted, row.effect.pods) == (DecisionKind.EVICT, ("x",), ("x", "y"))

@@ -1019,6 +1019,8 @@ class Metadata(ApiObject):
     name: str
     generation: int = 0
     changedBy: str = ''
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
 
 
 class MetricRuleSpec(ApiObject):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from slackwater.console.domain.views import DecisionSummary
+from slackwater.decisions.effects import PodEffect, RowEffect, StepEffect, effect_of
 from slackwater.decisions.reasons import DecisionKind
-from slackwater.decisions.record import Action
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,37 @@ class DecisionRow:
         return tuple(Counter(step.kind for step in reversed(self.steps)).items())
 
     @property
-    def actions(self) -> tuple[Action, ...]:
-        """The newest action on each pod, newest first."""
-        newest = {action.pod_uid: action for step in reversed(self.steps) for action in step.actions}
-        return tuple(reversed(newest.values()))
+    def effect(self) -> RowEffect:
+        """What all steps of the row did together."""
+        return effect_of(_step_of(step) for step in self.steps)
+
+    @property
+    def kind(self) -> DecisionKind:
+        """The kind of the row: an episode that evicted a pod is one of evictions, whatever its last step was."""
+        return DecisionKind.EVICT if self.effect.evicted else self.newest.kind
+
+    @property
+    def relieved(self) -> bool | None:
+        """Whether the last measured effect relieved the node; None until one is measured."""
+        return next((step.relieved for step in self.steps if step.relieved is not None), None)
+
+
+def _step_of(decision: DecisionSummary) -> StepEffect:
+    return StepEffect(
+        decision.kind,
+        decision.mode,
+        decision.reason,
+        [
+            PodEffect(
+                action.pod_uid,
+                action.pod_name,
+                action.released_milli,
+                0 if action.memory is None else action.memory.released_bytes,
+                action.evicted,
+            )
+            for action in decision.actions
+        ],
+    )
 
 
 def rows_of(decisions: Iterable[DecisionSummary], most: int) -> tuple[DecisionRow, ...]:

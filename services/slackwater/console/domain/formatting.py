@@ -28,7 +28,7 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
         if decision.result == 0:
             return "found nothing to take back"
         if decision.reason is Reason.THROTTLE_LEFT_TO_WEIGHTS:
-            return f"left {value} to CPU weights"
+            return f"left to CPU weights; limits would take back {value}"
         return f"would take back {value}" if would else f"took back {value}"
     if decision.kind is DecisionKind.SCHEDULING:
         if decision.reason is Reason.SCHEDULING_OBSERVED_ONLY:
@@ -44,7 +44,9 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
         return _moves(decision.result, would=would)
     if decision.kind is DecisionKind.AUTONOMY:
         return "only throttles for now" if decision.reason is Reason.AUTONOMY_STEPPED_BACK else f"may {decision.mode}"
-    return amount(decision.result, decision.unit)
+    # of a claim: what was asked and given, because the result of its sum is what is left after it
+    is_told = decision.kind is DecisionKind.CLAIM and decision.remaining_because
+    return decision.remaining_because if is_told else amount(decision.result, decision.unit)
 
 
 def _moves(count: int, *, would: bool) -> str:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from slackwater.charts.marks import ChartMark
 from slackwater.charts.units import seconds
 from slackwater.console.domain.candidates import GUARDING
+from slackwater.console.domain.episodes import DecisionRow
 from slackwater.console.domain.formatting import outcome, shortfall
 from slackwater.console.domain.views import DecisionSummary
+from slackwater.decisions.effects import Standing
 from slackwater.decisions.reasons import ONLY_TOLD
 
 NAMED = 3
@@ -30,6 +32,12 @@ def css_of(decision: DecisionSummary) -> str:
     """The CSS classes: the decision's kind, and whether it was not carried out."""
     only_told = decision.reason in ONLY_TOLD or (decision.kind in GUARDING and not decision.actions)
     return f"{decision.kind} told" if only_told else str(decision.kind)
+
+
+def css_of_row(row: DecisionRow) -> str:
+    """The CSS classes of a row of a list: the kind of the row, and whether nothing of it was carried out."""
+    standing = row.effect.standing
+    return str(row.kind) if standing is Standing.CARRIED_OUT else f"{row.kind} told"
 
 
 def label_of(decision: DecisionSummary) -> str:

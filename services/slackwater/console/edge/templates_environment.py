@@ -19,8 +19,9 @@ from slackwater.charts.bars import share_bar
 from slackwater.charts.stacks import StackLayer
 from slackwater.charts.units import amount, bare, cores, gibibytes, percent, seconds
 from slackwater.console.domain.formatting import outcome, short, shortfall
-from slackwater.console.domain.marks import css_of
+from slackwater.console.domain.marks import css_of_row
 from slackwater.console.usecases.pictures import episode_href
+from slackwater.decisions.effects import pods_text
 from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 from slackwater.model.quantities import format_memory
 
@@ -100,7 +101,8 @@ def environment() -> jinja2.Environment:
         whole_cores=lambda milli: NOTHING if milli is None else cores(milli),
         span=_span,
         capitalize_first=lambda text: text[:1].upper() + text[1:],
-        mark=css_of,
+        mark=css_of_row,
+        pods=pods_text,
         named=_named,
         value=_value,
         words=lambda text: str(text).replace("_", " "),
