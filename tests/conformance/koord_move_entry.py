@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 import httpx2
-from verdicts import Adaptor, Case, Verdict, compare, not_covered, wanted
+from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.descheduler.domain.cluster_placement import placement_of
@@ -66,6 +66,8 @@ def raw_allocatable(case: Case) -> Verdict:
 def reservation_template(case: Case) -> Verdict:
     """A term of the peer avoids the pod's node by its name; here the reservation does, beside all terms."""
     given, want = case["in"], wanted(case)
+    if given.get("volumes") or (isinstance(want, Mapping) and "volumes" in want):
+        return differ("unread-rules-stay")  # no reservation is made for a pod with claims: it is not moved
     terms = given.get("affinity_terms") or []
     if any(term.get("match_fields") for term in terms):
         return not_covered("terms by fields of a node: a pod that has them is not proposed (unread rules)")

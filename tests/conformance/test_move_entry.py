@@ -29,6 +29,7 @@ STEPS = ["evict error", "pod missing, status ReservationScheduled"]
         ("reservation_template", {"node": "n", "affinity_terms": [TERM]}, {"terms": [{**TERM, **AVOIDS}]}, "pass"),
         ("reservation_template", {"node": "n", "affinity_terms": [TERM]}, {"terms": [TERM]}, "FAIL"),
         ("reservation_template", {"node": "n", "affinity_terms": [AVOIDS]}, {"terms": [AVOIDS]}, "not covered"),
+        ("reservation_template", {"node": "n", "volumes": [{"pvc": "a"}]}, {"volumes": []}, "differ"),
         ("migration_state", {"steps": STEPS}, {"results": ["error bubbled up", "Failed/MissingPod"]}, "pass"),
         ("migration_state", {"steps": STEPS}, {"results": ["done", "Failed/MissingPod"]}, "FAIL"),
         ("migration_state", {"steps": ["something else"]}, {"results": ["done"]}, "not covered"),
