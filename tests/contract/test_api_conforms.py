@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as limits
 from schemathesis import openapi
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from whole_server import ADMIN, WholeServer, server
+from whole_server import ADMIN, SHARES_RANDOM, WholeServer, server
+
+pytestmark = SHARES_RANDOM
 
 __all__ = ["server"]
 

@@ -10,9 +10,11 @@ from google.protobuf.message import Message
 from hostile import VALUES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from whole_server import ADMIN, WholeServer, server
+from whole_server import ADMIN, SHARES_RANDOM, WholeServer, server
 
 from slackwater.v1 import colocation_service_pb2 as api
+
+pytestmark = SHARES_RANDOM
 
 __all__ = ["server"]
 

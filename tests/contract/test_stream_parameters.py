@@ -15,10 +15,12 @@ from described import described
 from hypothesis import HealthCheck, example, given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
-from whole_server import ADMIN, WholeServer, server
+from whole_server import ADMIN, SHARES_RANDOM, WholeServer, server
 
 from slackwater.bus.admin.streams import load
 from slackwater.events.registry import EVENTS
+
+pytestmark = SHARES_RANDOM
 
 __all__ = ["server"]
 

@@ -35,6 +35,10 @@ from slackwater.testing.story import story
 TOKEN = "the-token-of-this-test-0123456789"  # noqa: S105 - of this test
 ADMIN = {"Authorization": f"Bearer {TOKEN}"}
 
+SHARES_RANDOM = pytest.mark.filterwarnings(
+    "ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning"
+)
+"""Hypothesis takes the pauses that the server draws in its thread for chance in a strategy."""
 _TRIES, _AGAIN_SECONDS = 6, 1.0
 _START_SECONDS, _LOOK_SECONDS = 120.0, 0.05
 """It takes five seconds, and once took more than thirty on a machine whose CPU was stolen."""

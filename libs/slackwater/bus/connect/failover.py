@@ -69,7 +69,7 @@ class FailoverWatch:
         now = asyncio.get_running_loop().time()
         if now - self._grown_at >= self._growth_pause:
             self._grown_at = now
-            self._growth_pause = min(2 * self._growth_pause, LONGEST_GROWTH_SECONDS) * random.uniform(0.75, 1)
+            self._growth_pause = min(2 * self._growth_pause, LONGEST_GROWTH_SECONDS)
             with suppress(Unavailable, Misconfigured):
                 await self._bus.grow()
 
