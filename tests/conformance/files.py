@@ -33,6 +33,7 @@ import koord_server
 import koord_strategies
 import koordlet_eviction
 import koordlet_isolation
+import qrm_bound
 import qrm_cpus
 import qrm_hints
 import qrm_pools
@@ -73,7 +74,7 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **koord_cpus.ADAPTORS,
     },
     "koord-descheduler-vectors/1": koord_descheduler.ADAPTORS,
-    "qrm": {**qrm_hints.ADAPTORS, **qrm_cpus.ADAPTORS, **qrm_pools.ADAPTORS},
+    "qrm": {**qrm_hints.ADAPTORS, **qrm_cpus.ADAPTORS, **qrm_pools.ADAPTORS, **qrm_bound.ADAPTORS},
 }
 """By schema and suite. A suite that is not here is not covered, and is reported so."""
 

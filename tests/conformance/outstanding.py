@@ -18,6 +18,7 @@ _OF_MOVES = {
     ),
 }
 _NO_ADAPTOR = "no adaptor: the suite is not among the vectors of this project"
+_MANAGER = "not built yet: the manager of the node and its plugins, issue 46"
 _NO_ISSUE = "not built: no issue asks for it yet"
 
 _OTHERS = {
@@ -33,6 +34,8 @@ def reason_of(schema: str, suite: str) -> str:
     """Why a suite is not covered."""
     if schema == "koord-colocation-vectors/1":
         return next((reason for prefixes, reason in _OTHERS.items() if suite.startswith(prefixes)), _COLOCATION)
+    if schema == "qrm":
+        return _MANAGER
     if schema == "crane":
         return _of_crane(suite)
     if schema == "koordlet-qos-vectors/1" and suite.startswith(_EVICTION):

@@ -24,6 +24,7 @@ NEVER_ANSWERED = frozenset(
         "cgroup_not_entered",
         "not_launched",
         "cpus_exhausted",
+        "numa_exhausted",
         "no_kubepods",
         # of writes to the API server of a cluster
         "definition_outdated",
