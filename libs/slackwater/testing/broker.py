@@ -100,6 +100,11 @@ class MemoryBroker:
         """A stream has stored a message that it did not have."""
         self.wake()
 
+    async def remove(self, stream: str, sequence: int) -> None:
+        """Remove one message, if it is still there."""
+        if sequence in self._streams[stream].messages:
+            self._streams[stream].remove(sequence)
+
     async def broadcast(self, message: Message) -> None:
         """Deliver to the current subscribers, without storing."""
         if self.away:

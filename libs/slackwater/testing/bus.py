@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar
 
 from slackwater.bus.codec.cloudevents import Message, encode
@@ -126,6 +127,7 @@ class MemoryBus:
         gates = agent_gates(payload, consumer, lambda: self.blocks, counters, metrics, keeps_last=keeps_last)
         settler = Settler(
             payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth, gates=gates,
+            remove=partial(self.broker.remove, payload.STREAM) if spec.removes_unread else None,
             sleep=self.broker.clock.sleep,
         )  # fmt: skip
         if spec.partitioned:

@@ -152,6 +152,13 @@ def test_no_user_may_delete_or_purge_a_stream() -> None:
         assert not [subject for subject in everything if matches(subject, f"$JS.API.STREAM.{verb}.USAGE")]
 
 
+def test_only_ingestion_removes_last_values_that_cannot_be_read() -> None:
+    may = {part.name: [one for one in service_subjects(part, load()) if "MSG.DELETE" in one] for part in SERVICES}
+    assert {name: subjects for name, subjects in may.items() if subjects} == {
+        "ingestion": ["$JS.API.STREAM.MSG.DELETE.STATE"]
+    }
+
+
 def test_an_agents_account_has_only_what_names_its_node() -> None:
     mine = agent_imports(AGENT, "n.1")
     kept = set(AGENT.consumes) - {payload.TYPE for payload in BROADCASTS}

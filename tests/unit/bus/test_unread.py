@@ -98,6 +98,9 @@ def test_one_line_of_log_for_each_subject_and_a_count_of_all() -> None:
             assert unread.decoded(NodeLivenessChanged, broken("a")) is None
             assert unread.decoded(NodeLivenessChanged, newer_version("b")) is None
     assert [line["subject"] for line in lines] == [message("a").subject, message("b").subject]
+    assert registry.get_sample_value("slackwater_bus_unread_messages") == 2
+    unread.decoded(NodeLivenessChanged, message("a"))
+    assert registry.get_sample_value("slackwater_bus_unread_messages") == 1
     labels = {"event": "node.liveness_changed", "reason": "malformed_json"}
     assert registry.get_sample_value("slackwater_bus_unread_total", labels) == 1000
 

@@ -7,7 +7,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from ensurance_scene import reported
+from ensurance_scene import described, reported
 from guard_documents import PRESSED, DocumentScene
 
 from slackwater.events.effect_measured import EffectMeasured
@@ -117,6 +117,23 @@ async def test_an_eviction_that_is_answered_twice_changes_nothing_more(again: Ev
     )  # fmt: skip
     await scene.evicted(event_of(answer, source="agent", time=answer.completed_at))
     assert (scene.intents(), scene.book.node("n1")) == before
+
+
+@pytest.mark.parametrize("outcome", list(EvictionOutcome))
+async def test_an_agent_that_knows_the_id_of_another_nodes_eviction_changes_nothing(outcome: EvictionOutcome) -> None:
+    scene = await evicting()
+    await scene.describe(described("n2", at=scene.clock.now()))
+    await scene.report(0.2, batch=CROWD)
+    (item,) = scene.intents()[-1].evictions
+    before, standing = scene.book.nodes(), scene.standings.get("default")
+    forged = EvictionCompleted(
+        id=item.id, node="n2", pod_uid=item.pod_uid, writer="ensurance", outcome=outcome,
+        completed_at=scene.clock.now(), decision_id=item.decision_id,
+    )  # fmt: skip
+    await scene.evicted(event_of(forged, source="agent", time=forged.completed_at))
+    assert (scene.book.nodes(), scene.standings.get("default")) == (before, standing)
+    await scene.ended(EvictionOutcome.TERMINATED)
+    assert not scene.book.node("n1").evictions  # type: ignore[union-attr]
 
 
 async def test_the_effect_is_measured_once_the_last_of_a_decision_has_ended() -> None:

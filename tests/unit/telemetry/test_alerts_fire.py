@@ -178,6 +178,15 @@ def test_what_fills_up_is_alerted_by_name_once_for_streams_and_for_each_process_
     assert fired(alert, fill(other, "stream", "DECISIONS"), 3600) == {}
 
 
+def test_a_last_value_that_stays_unread_fires_once_and_one_that_is_replaced_does_not() -> None:
+    def unread(until: float) -> dict[tuple[str, Labels], Series]:
+        of = [named(instance=name) for name in ("quota", "migration")]
+        return {("slackwater_bus_unread_messages", labels): lambda now: float(now < until) for labels in of}
+
+    assert fired("SlackwaterUnreadLastValues", unread(3600), 300) == {named(): 1.0}
+    assert fired("SlackwaterUnreadLastValues", unread(40), 300) == {}
+
+
 def test_the_machine_refuses_what_it_does_not_know() -> None:
     with pytest.raises(NotImplementedError, match="deriv"):
         Machine([{"alert": "a", "expr": "deriv(x_nodes[5m]) > 0", "for": "0m"}]).run({}, 0)

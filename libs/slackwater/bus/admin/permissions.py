@@ -70,6 +70,8 @@ def service_subjects(part: PartSubjects, topology: Topology) -> list[str]:
                 allowed |= _of_durable(stream, durable)
                 if topology.keeps_last(stream):  # what passed while its node was in quarantine is read at its release
                     allowed.add(f"{API_PREFIX}.STREAM.MSG.GET.{stream}")
+                if spec.removes_unread:
+                    allowed.add(f"{API_PREFIX}.STREAM.MSG.DELETE.{stream}")
                 if spec.jump_seconds is not None:
                     allowed.add(f"{API_PREFIX}.CONSUMER.DELETE.{stream}.{durable}")
         else:

@@ -66,6 +66,8 @@ class ConsumerSpec(BaseModel):
     - `jump_seconds`: a partitioned consumer further behind than this many seconds of its own work
       skips the backlog and continues with the newest message of each subject. The skipped messages
       show as gaps.
+    - `removes_unread`: a message that cannot be decoded is removed from its stream, which keeps last
+      values, once its dead letter is stored, so that no start reads it again.
     - `bulk`: read over a second connection, so that no other message queues behind its megabytes.
     """
 
@@ -84,6 +86,7 @@ class ConsumerSpec(BaseModel):
     jump_seconds: float | None = Field(default=None, gt=0)
     lanes: int = Field(default=1, ge=1, le=PARTITIONS)
     bulk: bool = False
+    removes_unread: bool = False
 
 
 class Topology(BaseModel):

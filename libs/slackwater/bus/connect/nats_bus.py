@@ -41,6 +41,7 @@ from slackwater.bus.consume.reader_tasks import ReaderTasks
 from slackwater.bus.consume.settlement import Gate, Settler
 from slackwater.bus.consume.skip_to_latest import skip_policy
 from slackwater.bus.consume.stats import Counters
+from slackwater.bus.consume.unread_removal import removal
 from slackwater.bus.port import BatchHandler, Consumption, Holds, StreamHead, Worth
 from slackwater.bus.read.broadcast import Broadcasts, T
 from slackwater.bus.read.nats_stream_reader import NatsStreamReader, StreamRequest
@@ -63,8 +64,7 @@ P = TypeVar("P", bound=Payload)
 
 log = get_logger(__name__)
 
-PUBLISH_SECONDS = 5.0
-REQUEST_SECONDS = 3.0
+PUBLISH_SECONDS, REQUEST_SECONDS = 5.0, 3.0
 HEAL_PAUSE_SECONDS = 2.0
 """Minimum time between two declarations on behalf of publishers: each takes about a hundred requests."""
 WATCH_BATCH = 200
@@ -100,8 +100,7 @@ class NatsBus:
         self.blocks = Blocks()
         """Blocked agents; filled while this process consumes agent events."""
         self._block_watch = BlockWatch(client, self._js, self._readers, self.blocks, self.unread)
-        self._declares, self._healed_at = declares, float("-inf")
-        self._pings = RoundTrips(client)
+        self._declares, self._healed_at, self._pings = declares, float("-inf"), RoundTrips(client)
         setting = access.replicas if access else None
         self._wanted_replicas: Callable[[], tuple[int, ...]] = lambda: wanted_replicas(
             setting, clustered=is_clustered(client)
@@ -183,8 +182,9 @@ class NatsBus:
         counters = self._counted(consumer)
         await self._block_watch.load(payload)
         gates = self._gates(payload, consumer)
+        bury, remove = self._dead_letters.bury, removal(self._client, spec, payload.STREAM)
         settler = Settler(
-            payload, consumer, spec, handler, self._dead_letters.bury, counters, read=read, worth=worth, gates=gates
+            payload, consumer, spec, handler, bury, counters, read=read, worth=worth, gates=gates, remove=remove
         )
         if spec.partitioned:
             async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:

@@ -296,13 +296,14 @@ class Handling(Generic[P]):
             self._name, reason, detail, message.subject, message.headers, message.body, message.stream_sequence
         )
 
-    async def bury(self, letter: DeadLetter) -> None:
-        """Store a dead letter, or drop it when its sender exceeds the limit. Raises Unavailable."""
+    async def bury(self, letter: DeadLetter) -> bool:
+        """Store a dead letter, or drop it when its sender exceeds the limit. Returns whether it is stored. Raises
+        Unavailable."""
         is_stored = await self._store_letter(letter)
         self.meter.buried(letter.reason)
         if not is_stored:
             self.counters.letters_dropped += 1
-            return
+            return False
         log.warning(
             "dead letter",
             consumer=self._name,
@@ -311,6 +312,7 @@ class Handling(Generic[P]):
             detail=letter.detail,
             traceparent=letter.headers.get("traceparent"),
         )
+        return True
 
 
 def _retry(error: Conflict | Unavailable) -> Retry:

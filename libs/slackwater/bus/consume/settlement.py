@@ -17,6 +17,7 @@ from slackwater.bus.codec.cloudevents import subject_key
 from slackwater.bus.consume.cooperative import AT_ONCE, yield_between
 from slackwater.bus.consume.handlers import Bury, Handling, Readable
 from slackwater.bus.consume.stats import Counters
+from slackwater.bus.consume.unread_removal import Remove
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement, Worth
 from slackwater.events.codec import fast_decode
 from slackwater.events.envelope import Payload, is_in_its_shard
@@ -92,11 +93,13 @@ class Settler(Generic[P]):
         read: fast_decode.Read | None = None,
         worth: Worth | None = None,
         gates: Sequence[Gate] = (),
+        remove: Remove | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._handling = Handling(payload, consumer, handler, bury, counters, read=read)
         self._is_worth_reading = worth
         self._gates = gates
+        self._remove = remove
         self._consumer = consumer
         self._spec = spec
         self._counters = counters
@@ -171,7 +174,8 @@ class Settler(Generic[P]):
             why = f"{key!r} does not belong to the shard of {delivery.subject}"
             received = self._handling.undecodable("wrong_shard", why)
         if isinstance(received, Reject):
-            await self._bury(delivery, received.reason, received.detail)
+            if await self._bury(delivery, received.reason, received.detail) and self._remove is not None:
+                await self._remove(delivery.stream_sequence)
             return None
         return received
 
@@ -259,15 +263,17 @@ class Settler(Generic[P]):
         self._counters.exhausted += 1
         await self._bury(delivery, "max_deliver", detail)
 
-    async def _bury(self, delivery: Delivery, reason: str, detail: str) -> None:
+    async def _bury(self, delivery: Delivery, reason: str, detail: str) -> bool:
+        """Give up a message. Returns whether its dead letter is stored."""
         try:
-            await self._handling.bury(self._handling.letter(delivery, reason, detail))
+            is_stored = await self._handling.bury(self._handling.letter(delivery, reason, detail))
         except Unavailable as error:  # never terminate what is not in the dead letters
             log.warning("dead letter not stored", consumer=self._consumer, error=error.message)
             await delivery.nak(self._pause(delivery))
-            return
+            return False
         self._drop(delivery)
         await delivery.term()
+        return is_stored
 
     def _drop(self, delivery: Delivery) -> None:
         self._excused.pop(delivery.stream_sequence, None)

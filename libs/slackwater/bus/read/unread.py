@@ -1,7 +1,8 @@
 """What readers without a consumer cannot read. They have no dead letters, and the last value of a subject is delivered
 again at each start: it is skipped, named once, and counted.
 
-A skipped value costs a check of its bytes at each start (docs/decisions/0155): it is not remembered beyond the process.
+A skipped value costs a check of its bytes at each start, unless a consumer has buried and removed it
+(docs/decisions/0184).
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ class UnreadSubjects:
             ["event", "reason"],
             look="Growth: see the check bus-unread in /readyz for the subjects.",
         )
+        self._subjects = meters.gauge(
+            "slackwater_bus_unread_messages",
+            "Last values that were skipped, and that nothing readable has replaced.",
+            look="Above 0 for minutes: the check bus-unread in /readyz names them.",
+        )
         self._reasons: OrderedDict[str, str] = OrderedDict()
 
     def decoded(self, payload: type[P], message: Message) -> Event[P] | None:
@@ -44,8 +50,8 @@ class UnreadSubjects:
         except Undecodable as error:
             self._note(payload, message.subject, error)
             return None
-        if self._reasons:
-            self._reasons.pop(message.subject, None)
+        if self._reasons and self._reasons.pop(message.subject, None) is not None:
+            self._subjects.set(len(self._reasons))
         return event
 
     def text(self) -> str:
@@ -64,3 +70,4 @@ class UnreadSubjects:
         self._reasons.move_to_end(subject)
         while len(self._reasons) > MOST_SUBJECTS:
             self._reasons.popitem(last=False)
+        self._subjects.set(len(self._reasons))

@@ -58,6 +58,7 @@ class JetStreamApi:
             ("STREAM", "DELETE"): self._delete_stream,
             ("STREAM", "PURGE"): self._purge,
             ("STREAM", "MSG", "GET"): self._message,
+            ("STREAM", "MSG", "DELETE"): self._remove_message,
             ("CONSUMER", "CREATE"): self._create_consumer,
             ("CONSUMER", "DURABLE", "CREATE"): self._create_consumer,
             ("CONSUMER", "INFO"): self._consumer_info,
@@ -138,6 +139,13 @@ class JetStreamApi:
         if kept.message.headers:
             message["hdrs"] = base64.b64encode(_header_block(kept.message)).decode()
         return {"message": message}
+
+    def _remove_message(self, names: list[str], wanted: Wanted) -> dict[str, Any]:
+        stream = self._stream(names[0])
+        if wanted["seq"] not in stream.messages:
+            raise message_not_found()
+        stream.remove(wanted["seq"])
+        return {"success": True}
 
     def _create_consumer(self, names: list[str], wanted: Wanted) -> dict[str, Any]:
         stream, config = self._stream(names[0]), wanted["config"]
