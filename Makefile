@@ -9,11 +9,12 @@ SCENE ?=
 ARGS ?=
 LANES ?= auto
 MINUTES ?= 10
+DATA ?= ../shared/data
 VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test test-all explore flaky check conformance contracts bench faults world kubernetes cgroup2 sbom rehearse lock clean environment environment-dev
+.PHONY: help run test test-all explore flaky check conformance contracts bench figures faults world kubernetes cgroup2 sbom rehearse lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
 # Dozens of processes start from this tree: without its bytecode each of them compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -49,6 +50,9 @@ contracts: environment-dev ## write the generated contracts anew: schemas, Async
 
 bench: environment-dev ## the figures: delays, memory, CPU; written to .slackwater/bench.json
 	@exec $(VENV_PYTHON) -m tests.bench $(ARGS)
+
+figures: environment-dev ## repeats the commands beside the figures in docs/how-to, two minutes; ARGS=--write, DATA=FOLDER
+	@exec $(VENV_PYTHON) tools/figures.py --data $(DATA) $(ARGS)
 
 faults: environment-dev ## kills, partitions, poison, full disks: all, or ARGS="kill-* poison"; ARGS=--list
 	@exec $(VENV_PYTHON) -m tests.faults $(ARGS)

@@ -57,7 +57,7 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.agent.adapters.linux.hierarchy",  # a witness of its own of what the kernel holds
         "slackwater.agent.adapters.linux.processes",  # of those cgroups: members, and their end
         "slackwater.agent.adapters.linux.registry",  # which pods they are
-        "slackwater.agent.adapters.simulated",  # when the demand of its machines rises
+        "slackwater.agent.adapters.simulated_load",  # when the demand of its machines rises
     },
 }
 """Permitted references into another service, by exact module: imports, and strings that name a module."""

@@ -195,7 +195,7 @@ async def _record(folder: Path, nodes: int, seconds: float, settings: dict[str, 
     process = await asyncio.create_subprocess_exec(
         *command,
         *("--port", "0", "--seconds", str(int(seconds + 180))),
-        env=os.environ | settings | {"SLACKWATER_STATE_DIR": str(folder)},
+        env=os.environ | {"SLACKWATER_AGENT_LOAD": "tide"} | settings | {"SLACKWATER_STATE_DIR": str(folder)},
         stdout=subprocess.DEVNULL,
     )
     try:

@@ -56,7 +56,8 @@ class SurgeReaction:
 def measure(state_dir: Path, surges: int) -> dict[str, Any]:
     """p50, p99 and maximum in seconds over all surges. A surge without a reaction is reported and misses the target."""
     if find_hierarchy().why_unwritable() is not None:
-        with stack.running(state_dir, "--driver", "simulated", "--nodes", str(surges)) as (_, endpoint):
+        fleet, tides = ("--driver", "simulated", "--nodes", str(surges)), {"SLACKWATER_AGENT_LOAD": "tide"}
+        with stack.running(state_dir, *fleet, settings=tides) as (_, endpoint):
             time.sleep(45)  # two tides
             return {"driver": "simulated", **from_records(endpoint)}
     with stack.running(state_dir) as (_, endpoint), workloads(state_dir):

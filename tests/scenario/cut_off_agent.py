@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
-from slackwater.agent.adapters import simulated
+from slackwater.agent.adapters import simulated, simulated_load
 from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.edge.late_bus import LateBus
 from slackwater.agent.fleet import FleetService
@@ -41,8 +41,8 @@ if __name__ == "__main__":
     configure("agent", level="info")
     surging = Path(sys.argv[2]) / "surge"
 
-    def prod_load(seed: int, at: datetime) -> float:
-        return simulated.SURGE_LOAD if surging.exists() else simulated.REST_LOAD
+    def prod_load(seed: int, at: datetime, load: str) -> float:
+        return simulated_load.SURGE_LOAD if surging.exists() else simulated_load.REST_LOAD
 
     simulated.prod_load = prod_load
     asyncio.run(work(sys.argv[1], Path(sys.argv[2])))

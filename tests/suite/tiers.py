@@ -33,6 +33,7 @@ SLOW: Final[Mapping[str, str]] = {
     "tests/integration/bus/test_jetstream_faults.py": "kills brokers",
     "tests/integration/cli/test_assessed_documents.py": "a whole stack",
     "tests/integration/cli/test_backup_and_restore.py": "backup and restore",
+    "tests/integration/cli/test_figures_in_docs.py": "recorded traces",
     "tests/integration/cli/test_fresh_demo.py": "a demo that is killed and begins again",
     "tests/integration/cli/test_host_apps_on_a_stack.py": "a whole stack",
     "tests/integration/cli/test_simulate_on_a_stack.py": "a whole stack",

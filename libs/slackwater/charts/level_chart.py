@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import pairwise
 
 from slackwater.charts import axes, svg
 from slackwater.charts.marks import ChartMark, ListHref, draw_marks
@@ -13,6 +14,8 @@ from slackwater.charts.svg import Frame, Scale
 from slackwater.charts.units import cores
 
 GAP_SECONDS = 45.0
+"""Longest distance of two samples that a chart joins, where samples are not closer than a third of it."""
+LEAST_GAP_SECONDS = 12.0
 """Samples further apart are not connected, because the time between them is unknown."""
 THIN_UNITS = 6.0
 READINGS = 90
@@ -26,6 +29,15 @@ class LevelSample:
     used: Mapping[str, int]
     offered: int | None
     beyond: int = 0
+
+
+def gap_of(times: Sequence[datetime]) -> float:
+    """The distance from which two samples are not joined: three times the usual one, because a line across a gap draws
+    a change that nothing measured.
+    """
+    between = sorted((after - before).total_seconds() for before, after in pairwise(times))
+    usual = between[len(between) // 2] if between else GAP_SECONDS
+    return min(GAP_SECONDS, max(LEAST_GAP_SECONDS, 3 * usual))
 
 
 def runs(samples: Sequence[LevelSample], gap_seconds: float = GAP_SECONDS) -> list[list[LevelSample]]:
@@ -68,12 +80,13 @@ def level_chart(
 ) -> str:
     """Stacked areas with the capacity and the waterlines (name, amount) as lines, and the marks as vertical lines."""
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
+    gap = gap_of([sample.at for sample in samples])
     samples = thinned(samples, x)
     stacks = {sample.at: water_level(sample.used, sample.offered, capacity) for sample in samples}
     highest = max((layers[-1].high for layers in stacks.values()), default=capacity)
     y = Scale(0, max(highest, capacity, 1) * 1.04, frame.y0, frame.y1)
     body = axes.amounts(frame, y, cores)
-    for run in runs(samples):
+    for run in runs(samples, gap):
         body += areas(run, [stacks[sample.at] for sample in run], x, y)
     body.append(svg.line(frame.x0, y(capacity), frame.x1, y(capacity), "capacity"))
     body += readings(frame, x, samples, unit=unit)

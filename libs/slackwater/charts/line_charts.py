@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from slackwater.charts import axes, svg
-from slackwater.charts.level_chart import GAP_SECONDS
+from slackwater.charts.level_chart import gap_of
 from slackwater.charts.marks import ChartMark, ListHref, draw_marks
 from slackwater.charts.svg import Frame, Point, Scale
 from slackwater.charts.units import amount, cores, percent
@@ -18,8 +18,9 @@ def _joined(series: Series, x: Scale, y: Scale) -> list[list[Point]]:
     """Polylines, split where values are missing."""
     found: list[list[Point]] = []
     before: datetime | None = None
+    gap = gap_of([at for at, _ in series])
     for at, value in series:
-        if before is None or (at - before).total_seconds() > GAP_SECONDS:
+        if before is None or (at - before).total_seconds() > gap:
             found.append([])
         found[-1].append((x(at.timestamp()), y(value)))
         before = at

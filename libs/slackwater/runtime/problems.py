@@ -5,12 +5,13 @@ refusals.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from slackwater.model import errors
@@ -104,10 +105,12 @@ async def _beyond_budget(request: Request, error: Exception) -> JSONResponse:
     return problem(422, BeyondBudget.code, error.detail, field="body")
 
 
-async def _framework(request: Request, error: Exception) -> JSONResponse:
+async def _framework(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - narrows what Starlette types too widely
     code = HTTPStatus(error.status_code).name.lower()
     headers = dict(error.headers) if error.headers else None
+    if wants_page(request):
+        return error_page(error.status_code, _framework_detail(request, error))
     return problem(error.status_code, code, _framework_detail(request, error), headers=headers)
 
 
@@ -120,10 +123,26 @@ def _framework_detail(request: Request, error: HTTPException) -> str:
         return str(error.detail)
     path = request.url.path[:LONGEST_PATH]
     if status is HTTPStatus.NOT_FOUND:
-        return f"there is nothing at {path}; /v1/openapi.json says what there is"
+        return f"there is nothing at {path}; /docs and /v1/openapi.json say what there is"
     if status is HTTPStatus.METHOD_NOT_ALLOWED:
         return f"{request.method} is not allowed at {path}; allowed: {(error.headers or {}).get('Allow', 'nothing')}"
     return status.phrase
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a browser asks for a page: what is below /v1 answers programs."""
+    accepts_pages = "text/html" in request.headers.get("accept", "")
+    return accepts_pages and request.method == "GET" and not request.url.path.startswith("/v1/")
+
+
+def error_page(status: int, detail: str) -> HTMLResponse:
+    """Returns an error as a page of its own, with the way back."""
+    title = f"{status} {HTTPStatus(status).phrase}"
+    text = (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        f'<h1>{title}</h1><p>{escape(detail)}</p><p><a href="/">Overview</a></p></html>\n'
+    )
+    return HTMLResponse(text, status, headers={"Content-Security-Policy": "default-src 'none'"})
 
 
 async def _defect(request: Request, error: Exception) -> JSONResponse:

@@ -86,6 +86,7 @@ def build_fleet(settings: AgentSettings, platform: Platform) -> FleetService:
             host_apps=settings.host_applications,
             faults=faults_of(number, settings.faults),
             is_spare=is_spare(number, settings.faults),
+            load=settings.load,
         )
         own = {"node": node, "pool": "simulated", "leave_on_stop": True}
         agents.append(build_agent(settings.model_copy(update=own), platform, machine))

@@ -24,6 +24,9 @@ class AgentSettings(BaseSettings):
     faults: tuple[FleetFault, ...] = ()
     """Driver simulated: JSON list of what goes wrong on every fifth node, for descheduling to find: `restarts`,
     `not-ready`, `failed`, `tainted`, `misplaced`. One of five nodes is then empty."""
+    load: Literal["tide", "day"] = "tide"
+    """Driver simulated: `tide`, a surge of every node each 18 s; `day`, a fleet that lends: days of 15 minutes, which
+    `slackwater up` without --demo takes."""
     node: str | None = None
     """The node's name in the fleet; the machine's host name if not set."""
     pool: str = "default"

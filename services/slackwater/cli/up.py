@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from enum import StrEnum
@@ -116,6 +117,8 @@ def command(
     http = HttpSettings() if port is None else HttpSettings(port=port)
     overrides = {name: dict(values) for name, values in (DEMO_SETTINGS if demo else {}).items()}
     overrides.setdefault("agent", {}).update(driver=chosen.value, nodes=nodes)
+    if not demo and "SLACKWATER_AGENT_LOAD" not in os.environ:
+        overrides["agent"]["load"] = "day"
     overrides.setdefault("console", {}).update(demo_state_dir=demo_state_dir())
     if demo and chosen is DriverChoice.LINUX:
         overrides["agent"]["memory_bytes"] = DEMO_MEMORY_BYTES

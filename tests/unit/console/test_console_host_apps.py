@@ -44,10 +44,10 @@ def test_grpc_has_the_usage_outside_pods_as_before() -> None:
     assert not usage_message(replace(POINT, system=None)).HasField("system")
 
 
-def test_a_system_that_was_not_measured_takes_nothing_from_them() -> None:
+def test_a_system_that_was_not_measured_is_what_the_tiers_leave_and_no_notch() -> None:
     unknown = replace(POINT, system=None)
-    assert unknown.beside_pods == Resources(500, GIB // 4)
-    assert used_by_layer(replace(unknown, host_apps=())) == {"prod": 500, "system": 0}
+    assert unknown.beside_pods == Resources(500, 3 * GIB // 4)
+    assert used_by_layer(replace(unknown, host_apps=())) == {"prod": 500, "system": 500}
 
 
 def test_a_point_of_before_there_were_any_is_read_as_one_without() -> None:

@@ -8,18 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slackwater.agent.adapters.simulated import (
+from slackwater.agent.adapters.simulated import CpuClaim, SimulatedDriver, divide, fill, settle
+from slackwater.agent.adapters.simulated_load import (
+    DAY_SECONDS,
     REST_LOAD,
     REST_SECONDS,
     SURGE_LOAD,
     TIDE_SECONDS,
-    CpuClaim,
-    SimulatedDriver,
-    divide,
-    fill,
     prod_load,
-    settle,
     surging,
+    surging_by_day,
 )
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
@@ -170,3 +168,34 @@ def test_a_terminated_pod_is_gone_with_its_knobs() -> None:
         driver.knob(CPU_LIMIT, "sim-1-crunch")
     driver.terminate("sim-1-crunch", 9)
     assert len(driver.sample().pods) == 3
+
+
+async def test_a_day_of_the_fleet_lends_most_of_the_time_and_surges_once() -> None:
+    """What a user without cgroups sees first: prod with a rhythm, batch within what it requested, one surge."""
+    clock = FakeClock()
+    driver = SimulatedDriver("sim-1", 1, clock, started_at=EPOCH, load="day")
+    driver.open()
+    rooms, surges, waiting = [], 0, []
+    for _ in range(DAY_SECONDS):
+        await clock.advance(1)
+        shares = driver.shares()
+        in_surge = surging_by_day(1, clock.now())
+        surges += in_surge
+        prod = sum(shares.usage[pod.uid] for pod in driver.pods() if pod.tier is Tier.PROD)
+        batch = sum(shares.usage[pod.uid] for pod in driver.pods() if pod.tier is Tier.BATCH)
+        if in_surge:
+            waiting.append(shares.prod_pressure)
+        else:
+            rooms.append(CAPACITY * 0.65 - prod)
+            assert batch <= 0.25 * CAPACITY + 1
+            assert shares.prod_pressure < 0.035
+    assert surges == 60
+    assert min(rooms) > 0.25 * CAPACITY, "what 65 % of the machine leave beside prod"
+    assert max(rooms) - min(rooms) > 0.15 * CAPACITY, "prod has a rhythm"
+    assert min(waiting) > 0.1, "prod lacks CPU during its surge"
+
+
+@given(st.integers(0, 99))
+def test_one_machine_of_five_surges_at_a_time(seconds: int) -> None:
+    at = EPOCH + timedelta(seconds=seconds * 9)
+    assert len([number for number in range(1, 21) if surging_by_day(number, at)]) in (0, 4)

@@ -136,6 +136,26 @@ class BulkConnection:
             await ended(self._own)
 
 
+async def close_all(*closes: Callable[[], Awaitable[None]]) -> None:
+    """Close one after the other, also while a cancellation is pending: a process that a signal ends would else leave
+    its connection open, and log its broker's stop as a lost connection. Raises the cancellation afterwards.
+    """
+
+    async def close_each() -> None:
+        for close in closes:
+            await close()
+
+    closing, cancelled = asyncio.ensure_future(close_each()), None
+    while not closing.done():
+        try:
+            await asyncio.wait({closing})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    closing.result()
+
+
 async def ended(client: Client) -> None:
     """Close a connection. Errors are ignored, because the broker may stop at the same moment, for
     instance at a machine shutdown; one that reads nothing more is waited for CLOSE_SECONDS.

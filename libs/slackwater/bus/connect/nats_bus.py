@@ -21,7 +21,7 @@ from slackwater.bus.admin.streams import DLQ, ConsumerSpec, Topology, load
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.codec.lost_values import lost_values
 from slackwater.bus.connect.access import API_PREFIX, NatsAccess
-from slackwater.bus.connect.connections import CONNECT_SECONDS, BulkConnection, Connector, ended
+from slackwater.bus.connect.connections import CONNECT_SECONDS, BulkConnection, Connector, close_all, ended
 from slackwater.bus.connect.failover import answers_jetstream, watching
 from slackwater.bus.connect.nats_client import is_clustered
 from slackwater.bus.connect.publisher import NotStored, StreamPublisher
@@ -353,9 +353,7 @@ class NatsBus:
     async def close(self) -> None:
         """Close the connection; pending requests fail. Called by `connect_bus`."""
         self._pings.close()
-        await self._block_watch.close()
-        await self._bulk.close()
-        await ended(self._client)
+        await close_all(self._block_watch.close, self._bulk.close, partial(ended, self._client))
 
     async def open(self) -> None:
         """Subscribe to the broker's answers; called by `connect_bus`."""

@@ -1,4 +1,4 @@
-"""The simulated driver: machines that obey limits and weights, under a prod demand that rises and falls like a tide.
+"""The simulated driver: machines that obey limits and weights, under a demand that follows the clock.
 
 What is simulated is the arithmetic of sharing, not a kernel: CPU is divided by water-filling over two levels of
 weights (tiers, then pods), no pod gets more than it wants or than its limit. Pressure is what prod wanted and did not
@@ -9,13 +9,13 @@ on a virtual machine with two CPUs. Everything follows from the seed and the clo
 from __future__ import annotations
 
 import math
-import random
 import signal as signals
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from slackwater.agent.adapters.simulated_load import Load, batch_demand, prod_load
 from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, milli
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
@@ -35,8 +35,6 @@ from slackwater.model.time import Clock
 from slackwater.model.workload_labels import TEMPLATE_LABEL, digest_of
 from slackwater.runtime.version import version
 
-TIDE_SECONDS, REST_SECONDS = 18, 10
-REST_LOAD, SURGE_LOAD = 0.10, 0.60
 SERVICE_SECONDS = 0.008
 _OWN_PRESSURE, _NEIGHBOUR_PRESSURE = 0.02, 0.30
 _GIB = 1 << 30
@@ -45,17 +43,6 @@ _WEIGHT_OF_IDLE = 3
 _CFS_PERIOD_SECONDS = 0.1
 _HOST_APP_SHARE, _HOST_APP_BYTES = 0.05, _GIB // 2
 """What every host application takes of the machine, before any pod has some."""
-
-
-def surging(at: datetime) -> bool:
-    """High tide: by the wall clock, so that an observer can compute it."""
-    return at.timestamp() % TIDE_SECONDS >= REST_SECONDS
-
-
-def prod_load(seed: int, at: datetime) -> float:
-    """What prod wants, as a share of capacity: rest or surge, with five percent of noise that changes by the second."""
-    noise = random.Random(seed * 1_000_003 + int(at.timestamp())).uniform(0.95, 1.05)
-    return (SURGE_LOAD if surging(at) else REST_LOAD) * noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +135,8 @@ FLEET: Final[Mapping[str, tuple[Tier, int]]] = {
     "index": (Tier.BATCH, 100),
 }
 """The same on every node: two prod services, two greedy batch jobs; with what each requests per CPU, in milli-cores."""
+GREEDY: Final = "crunch"
+"""The batch job that by day wants more than it requested while its machine surges."""
 _LABELS: Final = {workload: {TEMPLATE_LABEL: digest_of(workload.encode())} for workload in FLEET}
 
 
@@ -191,6 +180,7 @@ class SimulatedDriver:
     faults: frozenset[FleetFault] = frozenset()
     is_spare: bool = False
     """It runs no pods."""
+    load: Load = "tide"
     _failed: dict[str, Pod] = field(default_factory=dict)
     _pods: dict[str, Pod] = field(default_factory=dict)
     _texts: dict[Knob, str] = field(default_factory=dict)
@@ -243,12 +233,16 @@ class SimulatedDriver:
 
     def shares(self) -> Shares:
         """Usage of every pod at this moment under the present limits and weights."""
-        load = prod_load(self.seed, self.clock.now())
+        at = self.clock.now()
+        load = prod_load(self.seed, at, self.load)
         total = sum(pod.request.cpu_milli for pod in self._pods.values() if pod.tier is Tier.PROD) or 1
         capacity = self.cpus * 1000.0 - self._apps_milli() * len(self.host_apps)
         claims = []
         for pod in self.pods():
-            demand = load * capacity * pod.request.cpu_milli / total if pod.tier is Tier.PROD else capacity
+            demand = load * capacity * pod.request.cpu_milli / total
+            if pod.tier is not Tier.PROD:
+                is_greedy = pod.workload == GREEDY
+                demand = batch_demand(self.seed, pod.request.cpu_milli, is_greedy, at, self.load, capacity)
             limit = milli(self._value(CPU_LIMIT, pod.uid))
             claims.append(CpuClaim(pod.uid, pod.tier, demand, self._weight(pod.uid), limit))
         return settle(capacity, self.cpus, claims, {tier: self._weight(tier) for tier in Tier})

@@ -52,8 +52,14 @@ class UsagePoint:
 
     @property
     def beside_pods(self) -> Resources:
-        """The usage of the system and host applications; zero for what was not measured."""
-        return sum((app.usage for app in self.host_apps), self.system or Resources())
+        """The usage of the system and host applications. A report in which a pod ended has no reading of the system:
+        then what the node used and its tiers did not.
+        """
+        apps = sum((app.usage for app in self.host_apps), Resources())
+        if self.system is not None:
+            return self.system + apps
+        rest = self.usage - sum(self.tiers.values(), Resources())
+        return Resources(max(rest.cpu_milli, apps.cpu_milli, 0), max(rest.memory_bytes, apps.memory_bytes, 0))
 
 
 @dataclass(frozen=True, slots=True)

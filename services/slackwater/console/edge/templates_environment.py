@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import jinja2
 from fastapi.responses import HTMLResponse
@@ -25,6 +25,8 @@ from slackwater.decisions.effects import pods_text
 from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 from slackwater.model.quantities import format_memory
 
+TREE = "quota:"
+"""Before the tree of a quota, where a record is about a tree and not about a node."""
 NOTHING = "\N{EN DASH}"
 LONG_NAME = 32
 """Longest name, in letters, on one line; a longer one is wrapped, because it would push the numbers out of the
@@ -43,6 +45,14 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+
+
+def place_href(node: str) -> str:
+    """The page of what a record is about: a node, or the tree of a quota."""
+    if node.startswith(TREE):
+        tree = node.removeprefix(TREE)
+        return "/quotas" if tree == "default" else f"/quotas?{urlencode({'tree': tree})}"
+    return f"/nodes/{quote(node, safe='')}"
 
 
 class Pages:
@@ -103,6 +113,7 @@ def environment() -> jinja2.Environment:
         capitalize_first=lambda text: text[:1].upper() + text[1:],
         mark=css_of_row,
         pods=pods_text,
+        place=place_href,
         named=_named,
         value=_value,
         words=lambda text: str(text).replace("_", " "),

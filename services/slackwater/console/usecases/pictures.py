@@ -79,7 +79,7 @@ def used_by_layer(point: UsagePoint) -> dict[str, int]:
 def memory_by_layer(point: UsagePoint) -> dict[str, int]:
     """Thousandths of a GiB per layer of a report."""
     parts = {name: part.memory_bytes for name, part in point.tiers.items()}
-    parts["system"] = point.system.memory_bytes if point.system else 0
+    parts["system"] = point.beside_pods.memory_bytes
     return {name: round(amount * 1000 / 2**30) for name, amount in parts.items()}
 
 

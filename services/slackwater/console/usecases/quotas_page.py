@@ -15,6 +15,7 @@ from slackwater.console.ports import ReadQueries
 from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted
 from slackwater.fairshare.documents import MOST_AMOUNT, MOST_BYTES, MOST_CORES
 from slackwater.fairshare.tree import is_cpu
+from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA
 
 SPANS: Final[Mapping[str, tuple[timedelta, int]]] = {
     "15m": (timedelta(minutes=15), 5),
@@ -88,6 +89,8 @@ class QuotasPage:
     histories: Sequence[QuotaHistory] = ()
     charts_beyond: int = 0
     stale: bool = False
+    documents: frozenset[str] = frozenset()
+    """Names of quotas whose document is there: a ledger may still hold one that was deleted."""
 
 
 async def quotas_page(reads: ReadQueries, now: datetime, tree: str, resource: str, span: str) -> QuotasPage:
@@ -114,6 +117,7 @@ async def quotas_page(reads: ReadQueries, now: datetime, tree: str, resource: st
         histories=_histories(ledger, rows, points, shown, now - length, now),
         charts_beyond=max(0, len(rows) - MOST_CHARTS),
         stale=(now - ledger.accounted_at).total_seconds() > STALE_SECONDS,
+        documents=frozenset(view.name for view in await reads.resources(ELASTIC_QUOTA.name)),
     )
 
 
@@ -137,12 +141,13 @@ def resources_of(ledger: QuotaAccounted) -> list[str]:
 
 
 def _first(ledger: QuotaAccounted, resources: Sequence[str]) -> str:
-    """The resource of which most is lent, then most is used, as a part of the total."""
+    """The resource of which most is lent, then most is used, as a part of the total; one that the pool has before one
+    that only a document names."""
 
-    def weight(resource: str) -> tuple[float, float]:
+    def weight(resource: str) -> tuple[bool, float, float]:
         total = ledger.total.get(resource, 0) or 1
         lent, used = (sum(getattr(one, word).get(resource, 0) for one in ledger.quotas) for word in ("lent", "used"))
-        return lent / total, used / total
+        return bool(ledger.total.get(resource)), lent / total, used / total
 
     return max(resources, key=weight, default="")
 

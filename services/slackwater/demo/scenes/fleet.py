@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import mean
 from typing import Any, Final
 
-from slackwater.agent.adapters.simulated import REST_SECONDS, TIDE_SECONDS
+from slackwater.agent.adapters.simulated_load import REST_SECONDS, TIDE_SECONDS
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
 from slackwater.demo.stage import Stage, holds_within, require
 from slackwater.model.errors import Unavailable
