@@ -103,7 +103,7 @@ async def test_what_is_wrong_is_said_with_field_and_value(
 async def test_what_is_not_there_and_what_is_not_done_there_is_named(client: httpx2.AsyncClient) -> None:
     async with client:
         nowhere, wrong = await client.get("/v1/wnated"), await client.delete("/v1/wanted")
-    assert nowhere.json()["detail"] == "there is nothing at /v1/wnated; /v1/openapi.json says what there is"
+    assert nowhere.json()["detail"] == "there is nothing at /v1/wnated; /docs and /v1/openapi.json say what there is"
     assert wrong.json()["detail"] == "DELETE is not allowed at /v1/wanted; allowed: PUT"
 
 
