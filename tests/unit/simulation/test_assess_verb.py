@@ -275,9 +275,7 @@ def test_times_have_a_unit() -> None:
 def test_what_no_job_could_use_is_no_recommendation(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Machines whose memory is full lend CPU that nothing can use: 0.0 nodes are not worth a document."""
     worth = assessment_report._worth
-    monkeypatch.setattr(
-        assessment_report, "_worth", lambda *given: worth(*given).model_copy(update={"nodes": 0.0001})
-    )
+    monkeypatch.setattr(assessment_report, "_worth", lambda *given: worth(*given).model_copy(update={"nodes": 0.0001}))
     arguments = ("--trace", trace, *SMALL, "--accept", "0.02")
     text = assess(*arguments).stdout
     assert "as much as 0.0 of these nodes" in text
