@@ -213,6 +213,8 @@ def of_worth(answer: Item) -> list[str]:
     if answer["documents"]:
         names = " and ".join(f"{one['kind']} {one['metadata']['name']}" for one in answer["documents"])
         found.append(f"  in force with {names}: run this again with -o yaml, pipe it to slackwater apply -f -")
+    elif any(answer[name] is not None and answer[name]["recommendation"] is not None for name in ("cpu", "memory")):
+        found.append("  not worth a document: none is recommended, although each resource by itself could be lent")
     return found
 
 

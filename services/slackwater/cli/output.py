@@ -6,7 +6,9 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -89,13 +91,38 @@ def _plain(answer: Any) -> Any:
 
 
 def table(items: Sequence[Item], columns: Sequence[TableColumn], *, wide: bool, headers: bool) -> list[str]:
-    """Lines of a plain table, columns two spaces apart, no trailing blanks."""
+    """Lines of a plain table, columns two spaces apart, no trailing blanks. On a terminal that is narrower, cells that
+    do not fit stand below their row, each with its title; nothing is cut.
+    """
     shown = [column for column in columns if wide or not column.wide]
     rows = [[column.text(item) for column in shown] for item in items]
     if headers:
         rows.insert(0, [column.title for column in shown])
     widths = [max((len(row[index]) for row in rows), default=0) for index in range(len(shown))]
-    return ["  ".join(_cells(row, shown, widths)).rstrip() for row in rows]
+    width = shutil.get_terminal_size((ENDLESS, 24)).columns if sys.stdout.isatty() else ENDLESS
+    fitting = _fitting(widths, width)
+    lines: list[str] = []
+    for place, row in enumerate(rows):
+        lines.append("  ".join(_cells(row[:fitting], shown[:fitting], widths[:fitting])).rstrip())
+        if not (headers and place == 0):
+            rest = [f"{column.title} {cell}" for column, cell in zip(shown[fitting:], row[fitting:], strict=True)]
+            lines += textwrap.wrap("  ".join(rest), width, initial_indent=BELOW, subsequent_indent=BELOW)
+    return lines
+
+
+BELOW = " " * 4
+ENDLESS = 10**6
+"""The width of what is no terminal: a row is one line, for other programs."""
+
+
+def _fitting(widths: Sequence[int], width: int) -> int:
+    """How many columns from the left stand beside each other, at least one."""
+    used = 0
+    for place, column in enumerate(widths):
+        used += column + 2
+        if used - 2 > width and place:
+            return place
+    return len(widths)
 
 
 def _cells(row: Sequence[str], columns: Sequence[TableColumn], widths: Sequence[int]) -> Iterator[str]:

@@ -234,3 +234,23 @@ def test_an_age_is_short_and_never_reads_more_than_it_is(seconds: int) -> None:
     text = output.age((now - timedelta(seconds=seconds)).isoformat(), now)
     size = {"s": 1, "m": 60, "h": 3600, "d": 86400}[text[-1]]
     assert int(text[:-1]) * size <= seconds < (int(text[:-1]) + 1) * size
+
+
+def test_a_row_that_is_wider_than_the_terminal_goes_on_below_with_titles(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = [output.TableColumn(title, lambda item, key=title: item[key]) for title in ("NAME", "CPU", "NOTE")]  # type: ignore[misc]
+    items = [{"NAME": "edge-7", "CPU": "2.5", "NOTE": "a note of several words that does not fit"}]
+    whole = output.table(items, columns, wide=False, headers=True)
+    assert whole[1] == "edge-7  2.5  a note of several words that does not fit", "in a pipe a row is one line"
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "24")
+    folded = output.table(items, columns, wide=False, headers=True)
+    assert folded[:2] == ["NAME    CPU", "edge-7  2.5"]
+    assert max(map(len, folded)) <= 24
+    assert " ".join(" ".join(folded[2:]).split()) == "NOTE a note of several words that does not fit"
+    monkeypatch.setenv("COLUMNS", "200")
+    assert output.table(items, columns, wide=False, headers=True) == whole
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True

@@ -23,6 +23,7 @@ from slackwater.model.errors import InvalidInput
 from slackwater.offers.document import field_problems
 from slackwater.simulation.adapters.peak_models import models_of
 from slackwater.simulation.adapters.trace_history import TraceLayout, both, placed
+from slackwater.simulation.edge import assessment_report
 from slackwater.simulation.edge.assessment_report import AssessmentReport, ResourceReport
 from slackwater.simulation.settings import AssessmentOptions
 from slackwater.simulation.usecases.assess import assess as assess_placed
@@ -269,3 +270,16 @@ def test_times_have_a_unit() -> None:
     for bad in ("", "5", "0m", "-3d", "5 m"):
         with pytest.raises(InvalidInput, match="--since"):
             seconds_of(bad, "since")
+
+
+def test_what_no_job_could_use_is_no_recommendation(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machines whose memory is full lend CPU that nothing can use: 0.0 nodes are not worth a document."""
+    worth = assessment_report._worth
+    monkeypatch.setattr(assessment_report, "_worth", lambda *given: worth(*given).model_copy(update={"nodes": 0.0001}))
+    arguments = ("--trace", trace, *SMALL, "--accept", "0.02")
+    text = assess(*arguments).stdout
+    assert "as much as 0.0 of these nodes" in text
+    assert "not worth a document: none is recommended" in text
+    assert "slackwater apply" not in text
+    refused = assess(*arguments, "-o", "yaml")
+    assert (refused.exit_code, "nothing is recommended" in refused.stderr) == (2, True)

@@ -144,6 +144,10 @@ class AssessmentReport(ReportPart):
     )
 
 
+LEAST_SHARE = 0.002
+"""Of the nodes, as what jobs could use together; with less, nothing is recommended."""
+
+
 def assessment_of(
     assessment: Assessment, prices: Prices = _NO_PRICES, pool: str | None = None, gib_per_core: float | None = None
 ) -> AssessmentReport:
@@ -151,6 +155,7 @@ def assessment_of(
     trace = assessment.placed.any_trace
     resources = {kind.value: _resource(resource) for kind, resource in assessment.resources.items()}
     there = {kind.value: PLACES[kind] for kind in assessment.resources}
+    worth = _worth(assessment, prices, gib_per_core)
     return AssessmentReport(
         source=assessment.placed.title,
         start=None if trace.start_seconds < 86_400 * 365 else datetime.fromtimestamp(trace.start_seconds, UTC),
@@ -177,8 +182,8 @@ def assessment_of(
             )
             for workload in assessment.workloads
         ],
-        worth=_worth(assessment, prices, gib_per_core),
-        documents=list(documents_of(assessment, pool)),
+        worth=worth,
+        documents=list(documents_of(assessment, pool)) if worth.nodes >= LEAST_SHARE * len(assessment.nodes) else [],
     )
 
 

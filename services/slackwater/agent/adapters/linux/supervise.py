@@ -122,7 +122,7 @@ def run_managed(
             return _complain(arguments[0], "could not begin in time", TOO_LATE)
         code = run_child(arguments, forwarder, directories, OOM_SCORE_ADJ[pod.tier], guard, surroundings)
         _report_oom_kills(layout, pod, registry)
-        _report_eviction(layout, pod)
+        _report_eviction(layout, pod, code, surroundings.directory or str(Path.cwd()))
         return code
     finally:
         _clean(layout, pod, registry)
@@ -238,14 +238,17 @@ def _report_oom_kills(layout: Layout, pod: Pod, registry: PodRegistry) -> None:
         sys.stderr.write(f"slackwater exec: {pod.name}: the kernel killed {processes} of it for want of memory (OOM)\n")
 
 
-def _report_eviction(layout: Layout, pod: Pod) -> None:
-    """Say why the agent has ended the command, and where its record is."""
+def _report_eviction(layout: Layout, pod: Pod, code: int, directory: str) -> None:
+    """Say why the agent has ended the command, how it ended, where its checkpoint is, and where its record is."""
     eviction = eviction_of(layout.agent_dir, pod.uid)
     if eviction is not None:
+        killed = code == 128 + signals.SIGKILL
+        ended = "killed after it" if killed else f"ended within it with status {code}"
+        kept = "a checkpoint may be incomplete" if code >= 128 else "a checkpoint that it wrote is whole"
         sys.stderr.write(
             f"slackwater exec: {pod.name}: evicted for {eviction.writer}, SIGTERM at"
-            f" {eviction.started_at:%H:%M:%S}Z with {eviction.grace_seconds:g} s to end;"
-            f" why: slackwater why decision/{eviction.decision_id}\n"
+            f" {eviction.started_at:%H:%M:%S}Z with {eviction.grace_seconds:g} s of grace, {ended}: {kept}"
+            f" (working directory {directory}); why: slackwater why decision/{eviction.decision_id}\n"
         )
 
 
