@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from slackwater.agent.adapters import simulated
+from slackwater.agent.adapters.simulated_load import SURGE_LOAD
 from slackwater.agent.edge.exposition import exposing
 from slackwater.agent.service import build
 from slackwater.agent.settings import AgentSettings
@@ -39,5 +40,5 @@ if __name__ == "__main__":
     configure("agent", level="info")
     configure_tracing("agent")
     note_build("agent")
-    simulated.prod_load = lambda seed, at: simulated.SURGE_LOAD  # type: ignore[assignment] # no rest in this test
+    simulated.prod_load = lambda seed, at, load: SURGE_LOAD  # type: ignore[assignment, misc] # no rest in this test
     asyncio.run(work(sys.argv[1], Path(sys.argv[2])))
