@@ -31,6 +31,7 @@ def broker_page(topology: Topology) -> str:
     document = {
         "streams": {name: sorted(spec.subjects) for name, spec in topology.streams.items()},
         "services": {part.name: _grouped(permissions.service_subjects(part, topology)) for part in services},
+        "subscribes": {part.name: found for part in services if (found := permissions.service_subscriptions(part))},
         "backup": sorted(permissions.backup_subjects(topology)),
         "restore": sorted(permissions.restore_subjects(topology)),
         "agent": {

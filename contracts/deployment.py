@@ -64,8 +64,9 @@ def _compose_service(name: str, spec: ServiceSpec) -> str:
         f'  command: [run, {name}, --port, "{USUAL_PORT}"]',
         "  environment:",
         "    <<: *environment",
-        f"    SLACKWATER_NATS_USER: {name}",
     ]
+    if "issue_access" in spec.rights:
+        lines.append("    SLACKWATER_NATS_AUTHORITY_FILE: /run/secrets/slackwater/access.seed")
     if spec.public:
         lines += [
             "    SLACKWATER_GRPC_HOST: 0.0.0.0",
@@ -170,7 +171,11 @@ def _amounts(spec: ServiceSpec) -> str:
 
 
 def _extras(spec: ServiceSpec) -> str:
-    rights = {"read_streams": "reads every stream", "operate": "replays dead letters"}
+    rights = {
+        "read_streams": "reads every stream",
+        "operate": "replays dead letters",
+        "issue_access": "gives agents their credentials",
+    }
     found = [*(["public"] if spec.public else []), *(rights[right] for right in spec.rights)]
     return "".join(f"; {extra}" for extra in found)
 
@@ -188,6 +193,7 @@ def manifest(name: str, spec: ServiceSpec, *, in_cluster: bool = False) -> str:
         requests=f"{{cpu: {_cpu(spec.requests.cpu)}, memory: {spec.requests.memory}}}",
         limits=f"{{cpu: {_cpu(spec.limits.cpu)}, memory: {spec.limits.memory}}}",
         grpc_environment=grpc["environment"],
+        authority=_AUTHORITY if "issue_access" in spec.rights else "",
         grpc_port=grpc["port"],
         service=grpc["service"].format(name=name),
         mounted=str(in_cluster).lower(),
@@ -221,6 +227,9 @@ spec:
 """,
 }
 
+_AUTHORITY = """\
+            - {name: SLACKWATER_NATS_AUTHORITY_FILE, value: /run/secrets/slackwater/access.seed}
+"""
 _MANIFEST = """\
 {header}
 apiVersion: v1
@@ -275,10 +284,9 @@ spec:
           env:
             - {{name: SLACKWATER_POSTGRES_DSN_FILE, value: /run/secrets/slackwater/dsn}}
             - {{name: SLACKWATER_NATS_URL, value: "tls://nats.slackwater.svc:4222"}}
-            - {{name: SLACKWATER_NATS_USER, value: {name}}}
-            - {{name: SLACKWATER_NATS_PASSWORD_FILE, value: /run/secrets/slackwater/nats-password}}
+            - {{name: SLACKWATER_NATS_CREDENTIALS_FILE, value: /run/secrets/slackwater/nats.creds}}
             - {{name: SLACKWATER_NATS_CA, value: /run/secrets/slackwater/ca.crt}}
-            - {{name: SLACKWATER_TOKENS_FILE, value: /run/secrets/slackwater/tokens}}
+{authority}            - {{name: SLACKWATER_TOKENS_FILE, value: /run/secrets/slackwater/tokens}}
             - {{name: SLACKWATER_HTTP_HOST, value: 0.0.0.0}}
 {grpc_environment}            - {{name: SLACKWATER_LOG_LEVEL, value: info}}
           ports:

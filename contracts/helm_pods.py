@@ -120,8 +120,6 @@ def _environment(variables: list[Tree], component: Component, text: TemplateText
     own: list[Tree | str] = []
     for one in variables:
         value = text.scalar("$.Values.logLevel") if one["name"] == LOG_LEVEL else one.get("value")
-        if component.path == "agent" and one["name"] == "SLACKWATER_NATS_PASSWORD_FILE":
-            value = text.scalar('include "slackwater.agentPassword" $')
         own.append({**one, "value": value} if value is not None else one)
     own += _more_variables(component, text)
     name = f"slackwater.env.{component.name}"

@@ -67,8 +67,8 @@ TITLES: Mapping[str, str] = {
     "postgresql": "PostgreSQL: a small one of the chart, or with `external.host` yours. `passwordSecret` is the secret "
     "with the password of `user`, which creates roles and schemas; `caSecret` that with its authority "
     "(empty: those of the image); `cidrs` narrow network policies.",
-    "nats": "NATS with JetStream: a small one of the chart, or with `external.url` yours, whose configuration includes "
-    "`access.conf` of the secret `<release>-nats`.",
+    "nats": "NATS with JetStream: a small one of the chart, or with `external.url` one for Slackwater alone, whose "
+    "configuration includes `access.conf` of the secret `<release>-nats`.",
     "migration": "The job that makes roles and schemas: a hook before anything rolls; on a first install with "
     "PostgreSQL of the chart it starts with everything else.",
     "backup": "A copy of everything each night.",
@@ -161,7 +161,7 @@ AGENT: Mapping[str, tuple[Any, Schema, str]] = {
             "properties": {"secretName": TEXT, "hostPath": {"type": "string", "pattern": "^(/.*)?$"}},
             "additionalProperties": False,
         },
-        "files to sign in to the broker: an existing secret, or a folder of each node; empty: the chart's secret",
+        "files to ask for access with: an existing secret, or a folder of each node; empty: the chart's secret",
     ),
     "metrics": (
         {"enabled": False, "port": 8462},
@@ -207,7 +207,7 @@ TOP: Mapping[str, tuple[Any, Schema, str]] = {
             "properties": {"create": FLAG, "schedule": TEXT},
             "additionalProperties": False,
         },
-        "Secrets are made once and kept; a schedule renews them and gives new nodes access. Else all are yours.",
+        "Secrets are made once and kept; a schedule renews them. Else all are yours.",
     ),
     "imagePullSecrets": ([], LIST, "Secrets to pull images with."),
     "crds": (

@@ -3,7 +3,7 @@
     .venv/bin/python deploy/backup/rehearse.py [--nodes 20] [--seconds 15]
 
 Everything runs on servers from the wheels, in a temporary folder, through the commands that an operator would use. The
-broker speaks TLS and authenticates users by a password, as deployed: its user `backup` makes the copy, and `restore`
+broker speaks TLS and authenticates users by their keys, as deployed: its user `backup` makes the copy, and `restore`
 restores it, with these permissions only.
 Prints the state hashes, which must be equal, and the recovery time: from the start of the restore until every node
 has a prediction newer than the disaster, and an offer. Exit status 0 only if both hold. `make rehearse` is the same.
@@ -78,7 +78,8 @@ class Site:
         """What `slackwater secrets` makes for a deployment, with its paths in a container turned into ours."""
         slackwater("secrets", str(self._secrets), "--fleet", "--nats-host", "localhost")
         made = self._secrets / "nats" / "access.conf"
-        made.write_text(made.read_text().replace("/etc/nats/", f"{made.parent}/"))
+        text = made.read_text().replace("/etc/nats/", f"{made.parent}/").replace("/data/", f"{self._folder}/")
+        made.write_text(text)
         return made
 
     @property
@@ -88,8 +89,8 @@ class Site:
     def login(self, user: str) -> dict[str, str]:
         """How a user of the broker proves itself, as variables."""
         folder = self._secrets / user
-        files = {"PASSWORD_FILE": folder / "nats-password", "CA": folder / "ca.crt"}
-        return {"SLACKWATER_NATS_USER": user} | {f"SLACKWATER_NATS_{name}": str(file) for name, file in files.items()}
+        files = {"CREDENTIALS_FILE": folder / "nats.creds", "CA": folder / "ca.crt"}
+        return {f"SLACKWATER_NATS_{name}": str(file) for name, file in files.items()}
 
     def start_services(self) -> None:
         """All services at once, then the fleet; returns when every service is up."""

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench import (
+    agent_access,
     closed_loop,
     cluster_view,
     colocation_recompute,
@@ -179,6 +180,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
             path, nodes=given.kube_nodes, pods=given.kube_pods, seconds=given.seconds
         ),
     ),
+    "agent_access": (
+        "agents that enrol and connect with signed credentials, a block, a restart of the broker (--agents)",
+        lambda path, given, speed: agent_access.measure(path, agents=given.agents),
+    ),
     "peers": (
         "ratios to the algorithms of peers on the same input",
         lambda path, given, speed: peers.measure(),
@@ -222,6 +227,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, help="reports a second for `ingestion`; 2,000 at 5.0 M")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long `ingestion` and `fresh` are measured")
     parser.add_argument("--nodes", type=int, default=freshness.LARGE.nodes, help="of `fresh_10000`")
+    parser.add_argument("--agents", type=int, default=10_000, help="of `agent_access`")
     parser.add_argument("--kube-nodes", type=int, default=500, help="of `kubernetes`")
     parser.add_argument("--kube-pods", type=int, default=5000, help="of `kubernetes`, on all nodes")
     parser.add_argument("--handovers", type=int, default=5, help="kills and stops of each service; ten seconds each")

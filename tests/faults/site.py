@@ -21,10 +21,11 @@ from tests.faults.supervisor import Memory, Program, free_port, service_command,
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.access import NatsAccess
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
-from slackwater.cli.broker import write_config
+from slackwater.cli.broker import registry, write_config
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.runtime.service_list import service_names
+from slackwater.testing.agent_access import admit
 
 SERVICES = service_names()
 QUICK = {
@@ -57,8 +58,8 @@ class Site:
     programs: dict[str, Program] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
     sabotage: str = ""
-    passwords: Path | None = None
-    """Where the passwords of the broker's users are; None: it asks for none."""
+    credentials: Path | None = None
+    """Where the credentials of the broker's users are; None: it asks for none."""
     limits: MemoryLimits | None = None
     """What each process may use; None: no limits."""
     memory: Memory = field(default_factory=Memory)
@@ -73,9 +74,9 @@ class Site:
 
     def access(self, user: str, **other: Any) -> NatsAccess:
         """The credentials of a service or agent on this broker."""
-        if self.passwords is None:
+        if self.credentials is None:
             return NatsAccess(**other)
-        return NatsAccess(user=user, password_file=self.passwords / user, **other)
+        return NatsAccess(credentials_file=self.credentials / f"{user}.creds", **other)
 
     async def start_database(self) -> None:
         """In a thread that lives as long as the site: the kernel ties the server to the thread that started it."""
@@ -127,9 +128,9 @@ class Site:
         await program.start()
 
     def _login(self, user: str) -> dict[str, str]:
-        if self.passwords is None:
+        if self.credentials is None:
             return {}
-        return {"SLACKWATER_NATS_USER": user, "SLACKWATER_NATS_PASSWORD_FILE": str(self.passwords / user)}
+        return {"SLACKWATER_NATS_CREDENTIALS_FILE": str(self.credentials / f"{user}.creds")}
 
     async def await_ready(self, names: Sequence[str]) -> None:
         for name in names:
@@ -242,8 +243,8 @@ async def site(
     accounts = folder / "access" / "access.conf" if agents else None
     broker = broker or EmbeddedNats(broker_folder or folder / "nats", include=accounts)
     database = EmbeddedPostgres(database_folder or folder / "database")
-    passwords = folder / "access" / "passwords" if agents else None
-    here = Site(folder, broker, database, sabotage=sabotage, passwords=passwords, limits=limits)
+    credentials = folder / "access" / "credentials" if agents else None
+    here = Site(folder, broker, database, sabotage=sabotage, credentials=credentials, limits=limits)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(here.close)
         stack.callback(here.thread.shutdown)
@@ -251,6 +252,8 @@ async def site(
         await here.start_database()
         stack.push_async_callback(broker.stop)
         await broker.start()
+        if agents:
+            await admit(broker.url, NatsAccess(), folder / "access", registry()[1], agents)
         if limits is not None and broker.pid is not None:
             limits.admit(BROKER, broker.pid)
         eye = asyncio.create_task(here.watch_memory())

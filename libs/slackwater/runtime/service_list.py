@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from slackwater.model.errors import Misconfigured
 
-Right = Literal["read_streams", "operate"]
+Right = Literal["read_streams", "operate", "issue_access"]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]{0,30}$")]
 """Also the name of a schema, a role, a DNS label, a consumer prefix and a Python package."""
 _CHECKOUT = Path(__file__).parents[3] / "contracts" / "services.yaml"
@@ -36,7 +36,7 @@ class ServiceSpec(BaseModel):
     `partitions`: its replicas own disjoint groups of nodes. `public`: users and platforms connect
     to it, over HTTP and gRPC. `rights` on the broker beyond its CONSUMES and PUBLISHES:
     `read_streams` reads every stream without a consumer, `operate` lists consumers and replays dead
-    letters. `nice` is the CPU nice value of its process.
+    letters, `issue_access` gives agents their credentials. `nice` is the CPU nice value of its process.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import NoReturn, get_args
@@ -23,6 +23,7 @@ from slackwater.agent.fleet import FleetService
 from slackwater.agent.node_agent import AgentService
 from slackwater.agent.service import build
 from slackwater.agent.settings import AgentSettings
+from slackwater.bus.access.enrolment import Enrolment, connect_enrolled
 from slackwater.bus.connect.access import NatsAccess
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.model.errors import Misconfigured, SlackwaterError
@@ -63,11 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentService | FleetService:
     bus = LateBus()
     service = build(settings, Platform(bus, SystemClock(), _no_database, state_dir))
-    access = access_of(service)
-    access.options(url)  # what cannot work is said now, not at every attempt
-
-    def connect() -> AbstractAsyncContextManager[NatsBus]:
-        return connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS, access=access)
+    connect = connector(service, url, state_dir)
 
     limits = LimitedReadings(process_meters())
     async with exposing(settings), watching_process(limits, {"state": state_dir}), bus.connecting(connect):
@@ -81,11 +78,20 @@ async def _work(settings: AgentSettings, url: str, state_dir: Path) -> AgentServ
     return service
 
 
-def access_of(service: AgentService | FleetService) -> NatsAccess:
-    """As whom it speaks to the broker. The simulated nodes of a fleet share one user, which has to be named."""
-    if isinstance(service, FleetService):
-        return NatsAccess()
-    return NatsAccess().of_agent(service.settings.node or service.driver.facts().name)
+def connector(
+    service: AgentService | FleetService, url: str, state_dir: Path, access: NatsAccess | None = None
+) -> Callable[[], AbstractAsyncContextManager[NatsBus]]:
+    """Returns what opens the agent's connection. Raises Misconfigured now for what cannot work at any attempt.
+
+    The simulated nodes of a fleet share one user.
+    """
+    access = access or NatsAccess()
+    if access.enrolment_file is None or isinstance(service, FleetService):
+        access.options(url)
+        return lambda: connect_bus(url, name="agent", declares=False, wait_seconds=_CONNECT_SECONDS, access=access)
+    enrolment = Enrolment(access, url, service.settings.node or service.driver.facts().name, state_dir)
+    enrolment.check()
+    return lambda: connect_enrolled(enrolment, url, name="agent", wait_seconds=_CONNECT_SECONDS)
 
 
 async def _run(service: AgentService | FleetService, bus: LateBus, node: str | None) -> None:

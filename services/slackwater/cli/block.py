@@ -26,7 +26,8 @@ def command(
     server: SERVER = None,
 ) -> None:
     """Block the agent of a node: services acknowledge its messages without reading them, at once and until `slackwater
-    unblock`. The node counts as silent: it is soon lost, and its offers are withdrawn. Needs the role admin where
+    unblock`. A broker with signed credentials ends its connections within seconds, and it gets no others until then.
+    The node counts as silent: it is soon lost, and its offers are withdrawn. Needs the role admin where
     tokens are required.
 
     Example: `slackwater block edge-7 --reason "sends poison since 12:04"`

@@ -1,27 +1,31 @@
-"""The files of a secured broker: its configuration, passwords, and the environment of each agent."""
+"""The files of a secured broker: its configuration, credentials of services, and enrolments of agents."""
 
 from __future__ import annotations
 
 import importlib
 import json
 import os
-import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.bus.admin.permissions import PartSubjects, accounts_config, agent_user, users_of
+from slackwater.bus.access.authority import AccessAuthority
+from slackwater.bus.access.issuer import AccessIssuer, connect_system
+from slackwater.bus.access.tokens import UserCredentials
+from slackwater.bus.admin.permissions import PartSubjects, agent_user, users_of
 from slackwater.bus.admin.streams import load
-from slackwater.bus.connect.access import AGENT_API_PREFIX
+from slackwater.bus.connect.access import NatsAccess
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.cli.composition import IN_CLUSTERS, PARTS
-from slackwater.model.errors import InvalidInput
+from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.runtime.embedded_nats import LIMITS
 from slackwater.runtime.loopback import is_loopback
 from slackwater.runtime.service_list import service_list
 
 SERVER = (
     """\
-# Written by `slackwater nats-config`. The services declare the streams; access.conf has users and permissions.
+# Written by `slackwater nats-config`. The services declare the streams; access.conf has accounts and permissions.
 host: {host}
 port: {port}
 """
@@ -45,6 +49,10 @@ cluster {{
 }}
 """
 """Without `no_advertise` clients learn addresses that no certificate names."""
+
+
+ACCESS = "access"
+"""The user of `slackwater cluster-access`, which reviews agents and is no service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +80,13 @@ class Certificates:
 def registry() -> tuple[list[PartSubjects], PartSubjects]:
     """The services that share the broker's main account, and the agent, as their packages declare them."""
     parts = [_part(part.name) for part in (*PARTS, *IN_CLUSTERS)]
-    return [part for part in parts if part.name != "agent"], next(part for part in parts if part.name == "agent")
+    services = [part for part in parts if part.name != "agent"]
+    reviews = PartSubjects(ACCESS, (), (), reviews_access=True)
+    return [*services, reviews], next(part for part in parts if part.name == "agent")
 
 
 def write_config(folder: Path, nodes: Sequence[str], host: str, port: int, tls: Certificates | None) -> Path:
-    """Write all files below `folder`, readable by its owner only; existing passwords are kept.
+    """Write all files below `folder`, readable by its owner only; existing keys and credentials are kept.
 
     Raises: InvalidInput for a node that is empty or named twice, or for a host beyond this machine without TLS.
     """
@@ -84,20 +94,49 @@ def write_config(folder: Path, nodes: Sequence[str], host: str, port: int, tls: 
         raise InvalidInput("node: a name is empty or given twice; give each node exactly once", field="node")
     if tls is None and not is_loopback(host):
         raise InvalidInput(
-            f"host: {host} is not loopback, and passwords must not be sent in clear text; give --certificate and --key",
+            f"host: {host} is not loopback, and reports must not be sent in clear text; give --certificate and --key",
             field="host",
         )
     services, agent = registry()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    passwords = {user: _password(folder / "passwords" / user) for user in users_of(services, nodes)}
-    accounts = accounts_config(load(), services, agent, nodes, passwords)
-    _write(folder / "access.conf", accounts + (tls.block() if tls is not None else ""))
+    authority = AccessAuthority.of_seed(_once(folder / "access.seed", AccessAuthority.new_seed))
+    credentials = {
+        user: UserCredentials.parse(
+            _once(folder / "credentials" / f"{user}.creds", lambda user=user: authority.service_credentials(user).text)  # type: ignore[misc]
+        )
+        for user in users_of(services)
+    }
+    config = folder / "access.conf"
+    before = config.read_text(encoding="utf-8") if config.exists() else ""
+    accounts = authority.config(load(), services, agent, credentials, folder.absolute() / "accounts", before)
+    _write(config, accounts + (tls.block() if tls is not None else ""))
     for node in nodes:
-        user = agent_user(node)
-        _write(folder / "agents" / f"{user}.env", _environment(user, folder / "passwords" / user))
+        _once(folder / "agents" / f"{agent_user(node)}.creds", lambda node=node: authority.ticket(node).text)  # type: ignore[misc]
     server = SERVER.format(host=json.dumps(host), port=port, store=_quoted(folder / "store"))
     _write(folder / "nats-server.conf", server)
     return folder / "nats-server.conf"
+
+
+@asynccontextmanager
+async def issuing_access(bus: NatsBus, url: str, access: NatsAccess) -> AsyncIterator[None]:
+    """Give agents credentials while the context is open, in the process that has the authority's seed.
+
+    Raises Misconfigured for a seed that is none, Unavailable without the broker.
+    """
+    if access.authority_file is None:
+        yield
+        return
+    try:
+        authority = AccessAuthority.of_seed(access.authority_file.read_text(encoding="ascii"))
+    except OSError as error:
+        raise Misconfigured(
+            f"SLACKWATER_NATS_AUTHORITY_FILE: {access.authority_file}: {error.strerror}", field="authority_file"
+        ) from None
+    blocks = await bus.load_blocks()
+    async with connect_system(url, access, authority) as system:
+        _, agent = registry()
+        async with AccessIssuer(authority, agent, bus.client, system, lambda: blocks).running():
+            yield
 
 
 def names_of_nodes(named: Sequence[str] | None, file: Path | None) -> list[str]:
@@ -111,14 +150,9 @@ def names_of_nodes(named: Sequence[str] | None, file: Path | None) -> list[str]:
     return [*(named or []), *(line.strip() for line in lines if line.strip() and not line.startswith("#"))]
 
 
-def _environment(user: str, password_file: Path) -> str:
-    variables = {"USER": user, "PASSWORD_FILE": str(password_file.absolute()), "API_PREFIX": AGENT_API_PREFIX}
-    return "".join(f"SLACKWATER_NATS_{name}={value}\n" for name, value in variables.items())
-
-
-def _password(file: Path) -> str:
+def _once(file: Path, make: Callable[[], str]) -> str:
     if not file.exists():
-        _write(file, secrets.token_urlsafe(32) + "\n")
+        _write(file, make().strip() + "\n")
     return file.read_text(encoding="utf-8").strip()
 
 
@@ -142,6 +176,7 @@ def _part(name: str) -> PartSubjects:
         tuple(package.PUBLISHES),
         "read_streams" in rights,
         "operate" in rights,
+        "issue_access" in rights,
     )
 
 

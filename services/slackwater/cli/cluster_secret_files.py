@@ -1,7 +1,7 @@
 """The files of `slackwater secrets` as Secrets of a cluster: one per reader, named `<prefix><reader>`.
 
 What exists is read into a folder, `write_secrets` adds what is missing or due, and what differs is written back.
-Passwords of agents are in one Secret of their namespace, by node.
+No Secret grows with the nodes: agents have one, with which each asks for credentials of its own.
 """
 
 from __future__ import annotations
@@ -14,20 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from slackwater.cli.cluster_snapshot import NAMES_ONLY, list_items
-from slackwater.cli.secret_files import POSTGRES_CA, Deployment, readers, write_secrets
-from slackwater.model.errors import InvalidInput, Misconfigured, NotFound
+from slackwater.cli.secret_files import AGENTS, POSTGRES_CA, Deployment, readers, write_secrets
+from slackwater.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
 
-AGENTS: Final = "agent-access"
-"""The Secret of the agents: `ca.crt`, `tokens` (digests), and `<node>.nats-password` for each node."""
-PASSWORD: Final = "nats-password"  # noqa: S105 - the name of a file
 MOUNTED: Final = f"/run/secrets/slackwater/{POSTGRES_CA}"
 """The authority of an external PostgreSQL in the pods that use it."""
-MOST_BYTES: Final = 1024 * 1024
-"""What a Secret holds, by Kubernetes."""
 Data = Mapping[str, bytes]
 
 
@@ -48,28 +42,20 @@ class ReleaseSecrets:
 
 async def update_secrets(server: HttpApiServer, release: ReleaseSecrets) -> list[str]:
     """Write the Secrets that are missing or differ; returns their names. Raises what the API server answers."""
-    before = {reader: await _read(server, release.namespace, release.prefix + reader) for reader in readers()}
-    nodes: tuple[str, ...] = ()
-    agents: Data = {}
+    places = dict.fromkeys(readers(), release.namespace)
     if release.agents_namespace:
-        nodes = tuple(sorted([one["metadata"]["name"] async for one in list_items(server, "api/v1/nodes", NAMES_ONLY)]))
-        agents = await _read(server, release.agents_namespace, release.prefix + AGENTS)
+        places[AGENTS] = release.agents_namespace
+    before = {reader: await _read(server, namespace, release.prefix + reader) for reader, namespace in places.items()}
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "secrets"
         for reader, data in before.items():
             _restore(folder / reader, data)
-        for node in nodes:
-            _restore(folder / "agents" / node, {PASSWORD: agents.get(f"{node}.{PASSWORD}", b"")})
-        write_secrets(_deployment(release, folder, nodes))
-        after = {reader: _files(folder / reader) for reader in readers()}
-        wanted = _of_agents(folder, nodes)
-    _check_sizes({**after, AGENTS: wanted}, release)
+        write_secrets(_deployment(release, folder))
+        after = {reader: _files(folder / reader) for reader in places}
     written = []
     for reader, data in after.items():
         if data and data != before[reader]:
-            written.append(await _write(server, release, release.namespace, reader, data))
-    if wanted and wanted != agents:
-        written.append(await _write(server, release, release.agents_namespace, AGENTS, wanted))
+            written.append(await _write(server, release, places[reader], reader, data))
     return written
 
 
@@ -102,10 +88,10 @@ def text_of(file: Path | None, option: str) -> str:
         raise InvalidInput(f"{option}: {file}: {error}", field=option.strip("-").replace("-", "_")) from None
 
 
-def _deployment(release: ReleaseSecrets, folder: Path, nodes: tuple[str, ...]) -> Deployment:
+def _deployment(release: ReleaseSecrets, folder: Path) -> Deployment:
     return Deployment(
         folder=folder,
-        nodes=nodes,
+        nodes=(),
         fleet=False,
         postgres_host=release.postgres_host,
         nats_hosts=release.nats_hosts,
@@ -126,29 +112,6 @@ def _restore(folder: Path, data: Data) -> None:
 
 def _files(folder: Path) -> Data:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.is_dir() else {}
-
-
-def _of_agents(folder: Path, nodes: tuple[str, ...]) -> Data:
-    if not nodes:
-        return {}
-    found = {"tokens": _files(folder / "console")["tokens"]}  # the digests are the same for every reader
-    for node in nodes:
-        files = _files(folder / "agents" / node)
-        found |= {"ca.crt": files["ca.crt"], f"{node}.{PASSWORD}": files[PASSWORD]}
-    return found
-
-
-def _check_sizes(secrets: Mapping[str, Data], release: ReleaseSecrets) -> None:
-    """Raises Misconfigured for more than a Secret holds, before any is written."""
-    for reader, data in secrets.items():
-        size = sum(map(len, data.values()))
-        if size > MOST_BYTES:
-            raise Misconfigured(
-                f"the Secret {release.prefix}{reader} would have {size} bytes, for the agents of so many nodes, and"
-                f" Kubernetes takes {MOST_BYTES}: keep agents off some nodes, or use an external broker"
-                " (nats.external.url) with `slackwater nats-config`",
-                field="node",
-            )
 
 
 async def _read(server: HttpApiServer, namespace: str, name: str) -> Data:

@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Make the passwords, tokens and certificates of a release as Secrets; what exists is kept.
 
-    Safe to repeat: it renews what expires, and adds what new nodes and services need. It prints names, never contents.
+    Safe to repeat: it renews what expires, and adds what new services need. It prints names, never contents.
     The Helm chart runs it before each install and upgrade, and on a schedule.
     """
     import asyncio

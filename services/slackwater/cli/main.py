@@ -28,7 +28,8 @@ VERBS: Sequence[str] = (
     *("apply", "diff", "delete", "get", "top", "describe", "history", "why", "events", "replay", "release"),
     *("block", "unblock"),
     *("plan", "simulate", "assess", "backtest"),
-    *("doctor", "openapi", "nats-config", "nats-reload", "secrets", "cluster-secrets", "migrate", "backup", "restore"),
+    *("doctor", "openapi", "nats-config", "nats-reload", "secrets", "cluster-secrets", "cluster-access"),
+    *("migrate", "backup", "restore"),
     *("kubernetes", "profile", "import"),
 )
 """Verb = module `slackwater.cli.<verb>` (a `-` in the verb is a `_` in the module), in the order of the help."""

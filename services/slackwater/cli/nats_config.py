@@ -20,9 +20,9 @@ def command(
     key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
     client_ca: Annotated[Path | None, typer.Option(help="Require client certificates of these authorities.")] = None,
 ) -> None:
-    """Write users, permissions and TLS of a nats-server, derived from what each service consumes and publishes.
+    """Write accounts, permissions and TLS of a nats-server, derived from what each service consumes and publishes.
 
-    Run it again with more nodes at any time: existing passwords are kept, and `nats-server --signal reload` applies it.
+    Run it again with new nodes at any time: each gets an enrolment, and the broker's configuration stays as it is.
     """
     from slackwater.cli.broker import Certificates, names_of_nodes, write_config
     from slackwater.cli.output import errors_to_stderr, message
@@ -36,4 +36,4 @@ def command(
             )
         tls = Certificates(certificate, key, client_ca) if certificate is not None and key is not None else None
         written = write_config(folder, nodes, host, port, tls)
-        message(f"{written}: {len(nodes)} agents; start with: nats-server -c {written}")
+        message(f"{written}: enrolments of {len(nodes)} agents; start with: nats-server -c {written}")

@@ -3,12 +3,15 @@
 ca/                 the authority; store its key safely, nothing reads it at run time
 postgres/           password of the administrator
 migrate/            dsn of the administrator
-backup/ restore/    the same, and nats-password, ca.crt
-nats/               nats-server.conf, access.conf (users and permissions), certificate (renewed after two thirds);
+backup/ restore/    the same, and nats.creds, ca.crt
+nats/               nats-server.conf, access.conf (accounts and permissions), certificate (renewed after two thirds);
                     cluster.conf and ca.crt for one of several brokers
-<service>/          dsn, nats-password, ca.crt, tokens (digests only)
+<service>/          dsn, nats.creds, ca.crt, tokens (digests only)
+ingestion/          also access.seed, the key of the broker's accounts, with which it gives agents their credentials
 kubernetes/         also documents-token, with which it stores the custom resources of a cluster
-fleet/ agents/NODE/ nats-password, ca.crt
+access/ fleet/      nats.creds, ca.crt
+agents/NODE/        enrolment.creds, ca.crt
+agent-access/       the same for all agents of a cluster, which proves their nodes, and tokens (digests only)
 tokens/             viewer, operator, admin: the tokens themselves, for operators
 """
 
@@ -18,11 +21,14 @@ import os
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from slackwater.bus.admin.permissions import BACKUP, RESTORE, PartSubjects, accounts_config, agent_user, users_of
+from slackwater.bus.access.authority import AccessAuthority
+from slackwater.bus.access.tokens import UserCredentials
+from slackwater.bus.admin.permissions import BACKUP, RESTORE, PartSubjects, users_of
 from slackwater.bus.admin.streams import load
-from slackwater.cli.broker import SERVER, Certificates, registry
+from slackwater.cli.broker import ACCESS, SERVER, Certificates, registry
 from slackwater.resources.names import CLUSTER_AUTHOR
 from slackwater.runtime.authority import Authority
 from slackwater.runtime.roles import Role
@@ -30,8 +36,12 @@ from slackwater.runtime.tokens import digest_of
 from slackwater.store.names import service_dsn
 
 FLEET = "fleet"
-NATS_FOLDER = Path("/etc/nats")
-"""The paths inside the broker's container: its folder, and /data for its store."""
+NATS_FOLDER, ACCOUNTS_FOLDER = Path("/etc/nats"), Path("/data/accounts")
+"""The paths inside the broker's container: its folder, and /data for its store and the accounts of agents."""
+AGENTS = "agent-access"
+"""The one folder of all agents of a cluster."""
+CREDENTIALS, ENROLMENT = "nats.creds", "enrolment.creds"
+ACCESS_SEED, ACCESS_CONFIG = Path("ingestion/access.seed"), Path("nats/access.conf")
 CLUSTER_TOKEN = Path(CLUSTER_AUTHOR) / "documents-token"
 POSTGRES_CA = "postgres-ca.crt"
 ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
@@ -56,31 +66,43 @@ class Deployment:
 
 
 def readers() -> tuple[str, ...]:
-    """The folders that `write_secrets` makes, without those of agents."""
-    services, _ = registry()
-    return "ca", "tokens", "postgres", "nats", "migrate", BACKUP, RESTORE, *(part.name for part in services)
+    """The folders that `write_secrets` makes, without those of agents and of a fleet."""
+    parts, _ = registry()
+    return "ca", "tokens", "postgres", "nats", "migrate", BACKUP, RESTORE, *(part.name for part in parts)
 
 
 def write_secrets(deployment: Deployment) -> str:
     """Create what is missing below the folder; returns the admin's token. Raises InvalidInput, Misconfigured."""
     files = _Files(deployment.folder, deployment.shared_volume)
     authority = Authority(deployment.folder / "ca")
-    services, agent = registry()
+    parts, agent = registry()
+    services = [part for part in parts if part.name != ACCESS]
     fleet = [PartSubjects(FLEET, agent.consumes, agent.publishes)] if deployment.fleet else []
-    passwords = {
-        user: files.once(_password_file(user, services, deployment), _random)
-        for user in users_of([*services, *fleet], deployment.nodes)
+    access = AccessAuthority.of_seed(files.once(ACCESS_SEED, AccessAuthority.new_seed))
+    credentials = {
+        user: UserCredentials.parse(
+            files.once(Path(user) / CREDENTIALS, lambda user=user: access.service_credentials(user).text)  # type: ignore[misc]
+        )
+        for user in users_of([*parts, *fleet])
     }
-    for folder in {_password_file(user, services, deployment).parent for user in passwords}:
+    tickets: dict[Path, Callable[[], UserCredentials]] = {
+        Path("agents") / node: partial(access.ticket, node) for node in deployment.nodes
+    }
+    tickets[Path(AGENTS)] = access.cluster_ticket
+    for folder, ticket in tickets.items():
+        _renew_ticket(files, folder / ENROLMENT, access, ticket)
+    for folder in (*map(Path, credentials), *tickets):
         files.always(folder / "ca.crt", deployment.nats_ca or authority.certificate)
     _write_database(files, deployment, [part.name for part in services])
     tokens = {role: files.once(Path("tokens") / role.value, _random) for role in ROLES}
     digests = "".join(f"{role.value} {role.value} sha256:{digest_of(token).hex()}\n" for role, token in tokens.items())
     cluster = files.once(CLUSTER_TOKEN, _random)
     digests += f"{CLUSTER_AUTHOR} {Role.OPERATOR.value} sha256:{digest_of(cluster).hex()}\n"
-    for part in services:
-        files.always(Path(part.name) / "tokens", digests)
-    accounts = accounts_config(load(), [*services, *fleet], agent, deployment.nodes, passwords)
+    for folder in (Path(AGENTS), *(Path(part.name) for part in services)):
+        files.always(folder / "tokens", digests)
+    present = files.path(ACCESS_CONFIG)
+    before = present.read_text(encoding="utf-8") if present.exists() else ""
+    accounts = access.config(load(), [*parts, *fleet], agent, credentials, ACCOUNTS_FOLDER, before)
     _write_broker(files, authority, deployment, accounts)
     return tokens[Role.ADMIN]
 
@@ -104,16 +126,16 @@ def _write_broker(files: _Files, authority: Authority, deployment: Deployment, a
         authority.issue(certificate, key, deployment.nats_hosts)
         files.protect(certificate)
         files.protect(key)
-    files.always(Path("nats/access.conf"), accounts + tls.block())
+    files.always(ACCESS_CONFIG, accounts + tls.block())
     files.always(Path("nats/nats-server.conf"), SERVER.format(host='"0.0.0.0"', port=4222, store='"/data"'))
     files.always(Path("nats/cluster.conf"), tls.cluster(NATS_FOLDER / "ca.crt"))
     files.always(Path("nats/ca.crt"), authority.certificate)
 
 
-def _password_file(user: str, services: list[PartSubjects], deployment: Deployment) -> Path:
-    nodes = {agent_user(node): node for node in deployment.nodes}
-    folder = Path("agents") / nodes[user] if user in nodes else Path(user)
-    return folder / "nats-password"
+def _renew_ticket(files: _Files, file: Path, access: AccessAuthority, make: Callable[[], UserCredentials]) -> None:
+    """Write an enrolment that is missing, or that another authority has signed."""
+    if not access.is_valid_ticket(UserCredentials.parse(files.once(file, lambda: make().text))):
+        files.always(file, make().text)
 
 
 def _random() -> str:
@@ -139,7 +161,7 @@ class _Files:
         """The content of a file, created if it does not exist."""
         path = self.path(file)
         if not path.exists():
-            self.always(file, make() + "\n")
+            self.always(file, make().strip() + "\n")
         return path.read_text(encoding="utf-8").strip()
 
     def always(self, file: Path, text: str) -> None:

@@ -24,10 +24,10 @@ def command(
         str | None, typer.Option(metavar="URL", help="Print the sign-in address with token.")
     ] = None,
 ) -> None:
-    """Make passwords, tokens, certificates and the broker's permissions for docker compose or Kubernetes.
+    """Make passwords, tokens, certificates and the broker's accounts for docker compose or Kubernetes.
 
-    Run it again at any time, also with more nodes: existing files are kept, and only the broker's configuration is
-    rewritten.
+    Run it again at any time, also with new nodes: existing files are kept. The broker's configuration changes with a
+    version of Slackwater, and never with a node.
     """
     from slackwater.cli.broker import names_of_nodes
     from slackwater.cli.output import errors_to_stderr, message

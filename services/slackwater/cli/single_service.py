@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.access import NatsAccess
 from slackwater.bus.connect.nats_bus import connect_bus
+from slackwater.cli.broker import issuing_access
 from slackwater.cli.composition import ServicePart
 from slackwater.cli.service_host import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
@@ -54,9 +55,11 @@ async def running_service(
         with steps.step("schema"):
             address = await prepare_service(postgres, Schema.of(part.name))
         with steps.step("streams"):
+            access = NatsAccess()
             bus = await stack.enter_async_context(
-                connect_bus(nats, name=part.name, topology=load().only(part.name), access=NatsAccess())
+                connect_bus(nats, name=part.name, topology=load().only(part.name), access=access)
             )
+            await stack.enter_async_context(issuing_access(bus, nats, access))
         databases = Databases({part.name: address})
         stack.push_async_callback(shielded, databases.close)
         clock = SystemClock()

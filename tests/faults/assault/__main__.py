@@ -33,7 +33,7 @@ def main() -> None:
     options = parser.parse_args()
     given: dict[str, Any] = json.loads(options.aim)
     lower_weight()
-    run = ATTACKS[options.name](Aim(**{**given, "password_file": Path(given["password_file"])}))
+    run = ATTACKS[options.name](Aim(**{**given, "credentials_file": Path(given["credentials_file"])}))
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()

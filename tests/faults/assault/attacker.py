@@ -12,8 +12,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from slackwater.bus.access.tokens import UserCredentials
+from slackwater.bus.connect.access import read_credentials
 
 LOWEST = 19
 SEND_SECONDS = 5
@@ -23,21 +27,21 @@ _SHOWN = re.compile(r"[\"0-9].*| to .*| for .*")
 """What a refusal names beside its kind: subjects and numbers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Aim:
     """The broker with an agent's credentials, the services' HTTP, and the nodes of honest agents."""
 
     node: str
     nats: str
     user: str
-    password_file: Path
+    credentials_file: Path
     services: Mapping[str, str]
     honest: Sequence[str]
     seconds: float
 
-    @property
-    def password(self) -> str:
-        return self.password_file.read_text().strip()
+    @cached_property
+    def credentials(self) -> UserCredentials:
+        return read_credentials(self.credentials_file)
 
 
 @dataclass(slots=True)
@@ -101,8 +105,10 @@ class RawConnection:
     def connect(self) -> socket.socket:
         """A new connection with the agent's credentials, to which the broker need not have answered yet."""
         self._socket = connection = connected(self._aim.nats)
+        credentials = self._aim.credentials
+        nonce = json.loads(connection.recv(_CHUNK).partition(b"\r\n")[0].removeprefix(b"INFO "))["nonce"]
         options = {"verbose": False, "pedantic": False, "headers": True, "name": "attacker", "lang": "raw",
-                   "version": "0", "user": self._aim.user, "pass": self._aim.password}  # fmt: skip
+                   "version": "0", "jwt": credentials.token, "sig": credentials.answer(nonce).decode()}  # fmt: skip
         connection.sendall(b"CONNECT %b\r\nPING\r\n" % json.dumps(options).encode())
         return connection
 

@@ -211,9 +211,10 @@ async def _has_recovered(scene: Scene, ended: float) -> bool:
 async def _attacker(scene: Scene, name: str, seconds: float) -> AsyncIterator[asyncio.subprocess.Process]:
     """A process that is ready to attack, and gone afterwards."""
     user = agent_user(NODE)
-    assert scene.site.passwords is not None
+    assert scene.site.credentials is not None
     aim = {"node": NODE, "nats": scene.site.broker.url, "user": user, "seconds": seconds,
-           "password_file": str(scene.site.passwords / user), "honest": [agent.node for agent in scene.agents[:3]],
+           "credentials_file": str(scene.site.credentials / f"{user}.creds"),
+           "honest": [agent.node for agent in scene.agents[:3]],
            "services": {service: scene.site.url(service, "") for service in SERVICES}}  # fmt: skip
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.faults.assault", name, "--aim", json.dumps(aim), cwd=REPOSITORY,

@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import trustme
-from pydantic import SecretStr
 
+from slackwater.bus.access.authority import AccessAuthority
+from slackwater.bus.access.enrolment import Enrolment
+from slackwater.bus.access.tokens import UserCredentials
 from slackwater.bus.admin.permissions import agent_user
 from slackwater.bus.admin.streams import load
-from slackwater.bus.connect.access import AGENT_API_PREFIX, NatsAccess
+from slackwater.bus.connect.access import AGENT_API_PREFIX, NatsAccess, read_credentials
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
-from slackwater.cli.broker import Certificates, write_config
+from slackwater.cli.broker import Certificates, registry, write_config
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.service_list import service_names
+from slackwater.testing.agent_access import admit
 
 NODES = ("n.1", "n.2")
 SERVICES = service_names()
@@ -55,19 +58,28 @@ class Broker:
     trusted: Pki
     url: str = ""
 
-    def password(self, user: str) -> str:
-        return (self.folder / "passwords" / user).read_text().strip()
+    @property
+    def authority(self) -> AccessAuthority:
+        return AccessAuthority.of_seed((self.folder / "access.seed").read_text())
+
+    def credentials(self, user: str) -> UserCredentials:
+        return read_credentials(self.folder / "credentials" / f"{user}.creds")
+
+    def tls(self) -> NatsAccess:
+        certificate, key = self.trusted.issue("client.example")
+        return NatsAccess(ca=self.trusted.ca, certificate=certificate, key=key)
 
     def access(self, user: str, **other: Any) -> NatsAccess:
-        certificate, key = self.trusted.issue("client.example")
-        given: dict[str, Any] = {
-            "user": user,
-            "password": SecretStr(self.password(user)),
-            "ca": self.trusted.ca,
-            "certificate": certificate,
-            "key": key,
-        }
-        return NatsAccess(**given | other)
+        """The access of a service, or of an agent of NODES."""
+        return self.tls().model_copy(
+            update={"credentials_file": self.folder / "credentials" / f"{user}.creds", **other}
+        )
+
+    def enrolment(self, node: str, state_dir: Path, **other: Any) -> Enrolment:
+        """How the agent of a node gets its credentials."""
+        ticket = self.folder / "agents" / f"{agent_user(node)}.creds"
+        access = self.tls().model_copy(update={"enrolment_file": ticket})
+        return Enrolment(access, self.url, node, state_dir, **other)
 
     def agent(self, node: str, **other: Any) -> AbstractAsyncContextManager[NatsBus]:
         access = self.access(agent_user(node), api_prefix=AGENT_API_PREFIX, **other)
@@ -85,6 +97,8 @@ async def secured(folder: Path, *, declared: bool = True) -> Broker:
     server = EmbeddedNats(folder / "server", include=folder / "made" / "access.conf")
     broker = Broker(server, folder / "made", trusted)
     broker.url = await server.start()
+    _, agent = registry()
+    await admit(broker.url, broker.tls(), broker.folder, agent, NODES)
     for name in SERVICES if declared else ():
         async with broker.service(name):
             pass

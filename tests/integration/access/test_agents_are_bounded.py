@@ -14,7 +14,8 @@ from broker_scene import NODES, Broker, secured
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
-from slackwater.bus.admin.permissions import AGENT_CONNECTIONS, AGENT_SUBSCRIPTIONS, agent_user
+from slackwater.bus.access.accounts import AGENT_CONNECTIONS, AGENT_SUBSCRIPTIONS
+from slackwater.bus.admin.permissions import agent_user
 from slackwater.bus.connect.access import AGENT_API_PREFIX, AGENT_MESSAGE_BYTES, inbox_of
 from slackwater.events.envelope import event_of, own_subjects
 from slackwater.events.node_described import NodeDescribed

@@ -376,8 +376,7 @@ async def test_a_letter_that_the_broker_delivers_to_a_node_is_no_command(broker:
                 await asyncio.sleep(0.05)
         assert (await js.get_msg("INTENTS", seq=last)).subject == letter, "stored, but as what it is"
         with suppress(NotFoundError):
-            in_force = await js.get_msg("INTENTS", subject=forged.subject)
-            assert (in_force.headers or {})["ce-source"] != "console"
+            assert ((await js.get_msg("INTENTS", subject=forged.subject)).headers or {})["ce-source"] != "console"
 
 
 async def test_the_console_looks_on_and_marks_under_its_permissions(broker: Broker, control: NatsBus) -> None:
@@ -400,7 +399,7 @@ async def refusing(bus: NatsBus) -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ("password", "refuses the login; see SLACKWATER_NATS_USER"),
+        ("signer", "refuses the login; see SLACKWATER_NATS_CREDENTIALS_FILE"),
         ("nobody", "refuses the login"),
         ("authority", r"not trusted \(unable to get local issuer certificate\); SLACKWATER_NATS_CA"),
         ("name", r"not trusted \(Hostname mismatch.*\)"),
@@ -410,10 +409,11 @@ async def refusing(bus: NatsBus) -> None:
 )
 async def test_a_client_is_refused_with_the_reason(broker: Broker, tmp_path: Path, wrong: str, why: str) -> None:
     url, access = broker.url, broker.access("ingestion")
-    if wrong == "password":
-        access = access.model_copy(update={"password": broker.access("console").password})
+    if wrong == "signer":
+        (file := tmp_path / "old.creds").write_text(broker.authority.service_credentials("ingestion").text)
+        access = access.model_copy(update={"credentials_file": file})
     elif wrong == "nobody":
-        access = access.model_copy(update={"user": None, "password": None})
+        access = access.model_copy(update={"credentials_file": None})
     elif wrong == "authority":
         access = access.model_copy(update={"ca": pki(tmp_path / "other").ca})
     elif wrong == "certificate":
@@ -423,7 +423,7 @@ async def test_a_client_is_refused_with_the_reason(broker: Broker, tmp_path: Pat
         url = url.replace("127.0.0.1", "localhost")
     else:
         url = url.replace("tls://", "nats://")
-        access = NatsAccess(user=access.user, password=access.password)
+        access = NatsAccess(credentials_file=access.credentials_file)
     with pytest.raises(Unavailable, match=why):
         async with connect_bus(url, name="test", declares=False, access=access, wait_seconds=1):
             pass

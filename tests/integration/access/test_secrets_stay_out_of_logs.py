@@ -27,7 +27,7 @@ async def test_no_secret_is_in_the_logs_of_a_run(tmp_path: Path, fresh_database:
     finally:
         await broker.server.stop()
     assert asked == {"right": 200, "wrong": 401, "query": 401, "forbidden": 403}
-    secrets = [*CANARIES.values(), broker.password("console")]
+    secrets = [*CANARIES.values(), broker.credentials("console").key.seed]
     assert [secret for secret in secrets if secret in output] == []
     assert "PRIVATE KEY" not in output
 
@@ -43,8 +43,7 @@ async def run_and_ask(broker: Broker, dsn: str, folder: Path) -> tuple[str, dict
         "SLACKWATER_TOKENS_FILE": str(tokens),
         "SLACKWATER_POSTGRES_DSN": dsn,
         "SLACKWATER_NATS_URL": broker.url,
-        "SLACKWATER_NATS_USER": "console",
-        "SLACKWATER_NATS_PASSWORD_FILE": str(broker.folder / "passwords" / "console"),
+        "SLACKWATER_NATS_CREDENTIALS_FILE": str(broker.folder / "credentials" / "console.creds"),
         "SLACKWATER_NATS_CA": str(broker.trusted.ca),
         "SLACKWATER_NATS_CERTIFICATE": str(certificate),
         "SLACKWATER_NATS_KEY": str(key),

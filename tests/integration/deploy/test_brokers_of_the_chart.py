@@ -17,10 +17,12 @@ from tests.faults.cluster import free_ports
 from tests.kubernetes.helm import IS_THERE, WHY_NOT, rendered
 
 from slackwater.bus.admin.streams import load
-from slackwater.bus.connect.access import NatsAccess
+from slackwater.bus.connect.access import AGENT_API_PREFIX, NatsAccess, agent_user
 from slackwater.bus.connect.nats_bus import connect_bus
+from slackwater.cli.broker import registry
 from slackwater.cli.secret_files import NATS_FOLDER, Deployment, write_secrets
 from slackwater.runtime.embedded_nats import find_nats_server
+from slackwater.testing.agent_access import admit
 
 pytestmark = [pytest.mark.skipif(not IS_THERE, reason=WHY_NOT), pytest.mark.timeout(180)]
 LOCAL = "localhost"
@@ -52,7 +54,7 @@ def running(folder: Path, spec: dict[str, Any], secrets: Path) -> Iterator[list[
             own = folder / f"broker-{number}"
             own.mkdir()
             for file in secrets.iterdir():
-                text = file.read_text().replace(str(NATS_FOLDER), str(own)).replace('"/data"', f'"{own}/data"')
+                text = file.read_text().replace(str(NATS_FOLDER), str(own)).replace('"/data', f'"{own}/data')
                 text = text.replace("port: 4222", f"port: {clients[number]}").replace(":6222", f":{routes[number]}")
                 (own / file.name).write_text(text)
             places = {str(NATS_FOLDER): str(own), "/tmp/nats.pid": f"{own}/pid"}
@@ -91,6 +93,7 @@ async def test_three_brokers_meet_and_refuse_a_route_of_another_authority(tmp_pa
     with running(tmp_path, spec, secrets) as monitors:
         while [await asyncio.to_thread(size_of, monitor) for monitor in monitors] != [3, 3, 3]:
             await asyncio.sleep(_PAUSE_SECONDS)
+        await an_agent_that_one_admits_logs_in_at_another(tmp_path)
         async with services_bus(tmp_path) as bus:
             while (await bus.jetstream.stream_info("STATE")).config.num_replicas != 3:
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -114,16 +117,31 @@ async def test_three_brokers_meet_and_refuse_a_route_of_another_authority(tmp_pa
 
 @asynccontextmanager
 async def services_bus(folder: Path) -> AsyncIterator[Any]:
-    port = (folder / "broker-0/nats-server.conf").read_text().split("port: ")[1].split("\n")[0]
     access = NatsAccess(
-        user="colocation",
-        password_file=folder / "secrets/colocation/nats-password",
-        ca=folder / "secrets/colocation/ca.crt",
+        credentials_file=folder / "secrets/colocation/nats.creds", ca=folder / "secrets/colocation/ca.crt"
     )
-    async with connect_bus(
-        f"tls://{LOCAL}:{port}", name="test", topology=load().only("colocation"), access=access, wait_seconds=60
-    ) as bus:
+    url, topology = url_of(folder, 0), load().only("colocation")
+    async with connect_bus(url, name="test", topology=topology, access=access, wait_seconds=60) as bus:
         yield bus
+
+
+def url_of(folder: Path, number: int) -> str:
+    port = (folder / f"broker-{number}/nats-server.conf").read_text().split("port: ")[1].split("\n")[0]
+    return f"tls://{LOCAL}:{port}"
+
+
+async def an_agent_that_one_admits_logs_in_at_another(folder: Path) -> None:
+    """The brokers exchange accounts themselves."""
+    _, agent = registry()
+    made = folder / "secrets/ingestion"
+    (made / "credentials").mkdir()
+    await admit(url_of(folder, 0), NatsAccess(ca=made / "ca.crt"), made, agent, ["n-2"])
+    own = made / "credentials" / f"{agent_user('n-2')}.creds"
+    for number in (1, 2):
+        access = NatsAccess(credentials_file=own, ca=made / "ca.crt", api_prefix=AGENT_API_PREFIX)
+        connecting = connect_bus(url_of(folder, number), name="agent", declares=False, access=access, wait_seconds=60)
+        async with connecting as bus:
+            assert await bus.connected()
 
 
 def test_one_broker_is_as_before() -> None:

@@ -18,7 +18,8 @@ import asyncpg
 import nats
 from nats.errors import Error as NatsError
 
-from slackwater.bus.connect.access import inbox_of
+from slackwater.bus.access.tokens import UserCredentials
+from slackwater.bus.connect.access import inbox_of, read_credentials
 
 Attempt = Callable[[], Awaitable[object]]
 
@@ -27,10 +28,15 @@ async def quiet(_: Exception) -> None:
     """The attempt itself says what came."""
 
 
+def signed_by(token: UserCredentials, key: UserCredentials) -> dict[str, Any]:
+    return {"user_jwt_cb": lambda: bytearray(token.token.encode()), "signature_cb": key.answer}
+
+
 def broker(secrets: Path, address: str) -> dict[str, Attempt]:
     context = ssl.create_default_context(cafile=secrets / "console" / "ca.crt")
-    password = (secrets / "console" / "nats-password").read_text().strip()
-    right: dict[str, Any] = {"user": "console", "password": password, "tls": context, "tls_hostname": "nats"}
+    tls: dict[str, Any] = {"tls": context, "tls_hostname": "nats"}
+    console, ingestion = [read_credentials(secrets / name / "nats.creds") for name in ("console", "ingestion")]
+    right = tls | signed_by(console, console)
 
     async def connect(scheme: str = "tls", **options: Any) -> nats.NATS:
         return await nats.connect(
@@ -51,9 +57,9 @@ def broker(secrets: Path, address: str) -> dict[str, Attempt]:
         "broker: console hears everything": lambda: hears(">"),
         "broker: console hears another's inbox": lambda: hears("_INBOX.ingestion.>"),
         "broker: console hears events beside its streams": lambda: hears("sw.v1.usage.reported.>"),
-        "broker: no user": lambda: connect(tls=context, tls_hostname="nats"),
-        "broker: wrong password": lambda: connect(**right | {"password": password[:-1]}),
-        "broker: another user": lambda: connect(**right | {"user": "ingestion"}),
+        "broker: no user": lambda: connect(**tls),
+        "broker: wrong password": lambda: connect(user="console", password="console", **tls),
+        "broker: another's token": lambda: connect(**tls | signed_by(ingestion, console)),
         "broker: other authorities": lambda: connect(**right | {"tls": ssl.create_default_context()}),
         "broker: under another name": lambda: connect(**right | {"tls_hostname": "postgres"}),
     }

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.agent.domain.disconnected import WRITER
+from slackwater.bus.access.accounts import agent_claims, control_claims
+from slackwater.bus.access.authority import AccessAuthority
+from slackwater.bus.access.tokens import UserCredentials, claims_of
 from slackwater.bus.admin.permissions import (
+    ENROL,
+    REVIEW,
     PartSubjects,
-    accounts_config,
     agent_imports,
     agent_subscriptions,
     agent_user,
@@ -22,10 +27,11 @@ from slackwater.bus.admin.permissions import (
     users_of,
 )
 from slackwater.bus.admin.streams import event_named, load
-from slackwater.bus.connect.access import AGENT_API_PREFIX, NatsAccess, inbox_of
+from slackwater.bus.connect.access import AGENT_API_PREFIX, AGENT_MESSAGE_BYTES, NatsAccess, inbox_of
 from slackwater.bus.consume.agent_rates import AT_ONCE
 from slackwater.cli.broker import Certificates, registry, write_config
 from slackwater.events import envelope
+from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import (
     agent_subjects,
     is_of_agent,
@@ -46,6 +52,8 @@ from slackwater.runtime.service_list import service_list, service_names
 
 SERVICES, AGENT = registry()
 NODES = ["n.1", "n.2"]
+AUTHORITY = AccessAuthority.of_seed(AccessAuthority.new_seed())
+CREDENTIALS = {user: AUTHORITY.service_credentials(user) for user in users_of(SERVICES)}
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="/"), min_size=1, max_size=20)
 
 
@@ -116,7 +124,7 @@ def test_the_backup_user_reaches_the_copies_of_durable_streams_and_nothing_else(
         assert (f"$JS.API.STREAM.INFO.{stream}" in restore) is (spec.storage == "file"), "refused before it is begun"
     assert all("SNAPSHOT" in subject and "RESTORE" not in subject for subject in backup)
     assert all("RESTORE" in subject or subject.startswith("$JS.API.STREAM.INFO.") for subject in restore)
-    assert {"backup", "restore"} <= set(users_of(SERVICES, NODES))
+    assert {"backup", "restore"} <= set(users_of(SERVICES))
 
 
 def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:
@@ -163,7 +171,7 @@ def test_an_agents_account_has_only_what_names_its_node() -> None:
     mine = agent_imports(AGENT, "n.1")
     kept = set(AGENT.consumes) - {payload.TYPE for payload in BROADCASTS}
     published = [subject for event in AGENT.publishes for subject in agent_subjects(event_named(event), "n.1")]
-    assert len(mine) == len(published) + 3 * len(kept)
+    assert len(mine) == len(published) + 3 * len(kept) + 1, "and the renewal of its credentials"
     assert all(subject_token("n.1") in subject for subject in mine)
     assert not set(mine) & set(agent_imports(AGENT, "n.2"))
     assert all(local == subject or local.startswith(AGENT_API_PREFIX) for subject, local in mine.items())
@@ -172,11 +180,27 @@ def test_an_agents_account_has_only_what_names_its_node() -> None:
 def test_an_agent_receives_broadcasts_of_its_partition_and_publishes_none() -> None:
     heard = agent_subscriptions(AGENT, "n.1")
     assert heard == [f"sw.v1.lease.renewed.{partition_of('n.1')}.*"]
-    (user,) = [line for line in config(["n.1"]).splitlines() if '"user": "agent-n=2E1"' in line]
-    permissions = json.loads(user.strip().removeprefix("users: [").removesuffix("]"))["permissions"]
-    assert permissions["subscribe"]["allow"] == ["_INBOX.agent-n=2E1.>".replace("=", "_"), *heard]
-    assert not [subject for subject in permissions["publish"]["allow"] if "lease" in subject]
-    assert '{"stream": {"account": "CONTROL", "subject": "' + heard[0] + '"}}' in config(["n.1"])
+    claims = agent_claims(AGENT, "n.1", "ACONTROL")
+    permissions = claims["default_permissions"]
+    assert permissions["sub"]["allow"] == ["_INBOX.agent-n_2E1.>", *heard]
+    assert not [subject for subject in permissions["pub"]["allow"] if "lease" in subject]
+    streams = [one["subject"] for one in claims["imports"] if one["type"] == "stream"]
+    assert streams == heard
+
+
+def test_the_size_of_an_agents_account_is_bounded_and_its_block_revokes_what_was_issued() -> None:
+    account = AUTHORITY.agent_account(AGENT, "n" * 63)
+    assert len(account) < 8_000
+    limits = claims_of(account)["nats"]["limits"]
+    assert (limits["conn"], limits["subs"], limits["payload"]) == (8, 64, AGENT_MESSAGE_BYTES)
+    since = datetime(2026, 1, 5, tzinfo=UTC)
+    block = AgentBlockChanged(node="n", blocked=True, reason="r", changed_by="ada", since=since)
+    blocked = claims_of(AUTHORITY.agent_account(AGENT, "n", block))["nats"]
+    assert blocked["limits"]["conn"] == 0
+    assert blocked["revocations"] == {"*": int(block.since.timestamp())}
+    lifted = claims_of(AUTHORITY.agent_account(AGENT, "n", block.model_copy(update={"blocked": False})))["nats"]
+    assert lifted["limits"]["conn"] == 8
+    assert lifted["revocations"] == blocked["revocations"], "what was stolen before is not valid again"
 
 
 def test_only_ensurance_renews_leases_and_no_service_receives_them() -> None:
@@ -187,40 +211,72 @@ def test_only_ensurance_renews_leases_and_no_service_receives_them() -> None:
 
 def test_a_simulated_fleet_receives_every_partition_because_its_nodes_are_in_all() -> None:
     fleet = PartSubjects("fleet", AGENT.consumes, AGENT.publishes)
-    parts = [*SERVICES, fleet]
-    text = accounts_config(load(), parts, AGENT, [], dict.fromkeys(users_of(parts, []), "p"))
-    users = [json.loads(line.strip()) for line in text.splitlines() if line.strip().startswith('{"user"')]
-    is_subscribed = {user["user"]: user["permissions"]["subscribe"]["allow"] for user in users}
-    assert is_subscribed.pop("fleet") == ["_INBOX.fleet.>", "sw.v1.lease.renewed.*.*"]
-    assert all(heard == [f"_INBOX.{user}.>"] for user, heard in is_subscribed.items())
+    scopes = control_claims(load(), [*SERVICES, fleet], AGENT, dict.fromkeys(users_of([*SERVICES, fleet]), "A"))
+    received = {one["role"]: one["template"]["sub"]["allow"] for one in scopes["signing_keys"]}
+    assert received.pop("fleet") == ["_INBOX.fleet.>", "sw.v1.lease.renewed.*.*"]
+    assert received.pop("ingestion") == ["_INBOX.ingestion.>", f"{ENROL}.*"]
+    assert received.pop("access") == ["_INBOX.access.>", REVIEW]
+    assert all(heard == [f"_INBOX.{user}.>"] for user, heard in received.items())
 
 
-def config(nodes: list[str]) -> str:
-    return accounts_config(load(), SERVICES, AGENT, nodes, dict.fromkeys(users_of(SERVICES, nodes), "p"))
+def test_only_one_service_issues_access_and_only_it_may_answer() -> None:
+    scopes = control_claims(load(), SERVICES, AGENT, dict.fromkeys(users_of(SERVICES), "A"))["signing_keys"]
+    assert {one["role"] for one in scopes if "resp" in one["template"]} == {"ingestion", "access"}
+    asking = {one["role"] for one in scopes if any(ENROL in subject for subject in one["template"]["pub"]["allow"])}
+    assert asking == {"access"}
 
 
-def test_names_cannot_break_out_of_the_configuration() -> None:
-    nodes = ['n"} } accounts { EVIL { jetstream: enabled', "n\n2", "ö >"]
-    passwords = dict.fromkeys(users_of(SERVICES, nodes), "p")
-    text = accounts_config(load(), SERVICES, AGENT, nodes, passwords)
-    assert "EVIL {" not in text
+def config(folder: Path, before: str = "", services: Sequence[PartSubjects] = SERVICES) -> str:
+    return AUTHORITY.config(load(), services, AGENT, CREDENTIALS, folder, before)
+
+
+def test_the_configuration_changes_with_permissions_only_and_is_newer_then(tmp_path: Path) -> None:
+    before = config(tmp_path)
+    later = AccessAuthority(AUTHORITY.operator, now=lambda: AUTHORITY.now() + 100)
+    assert later.config(load(), SERVICES, AGENT, CREDENTIALS, tmp_path, before) == before
+    fewer = [replace(part, publishes=()) for part in SERVICES]
+    changed = AUTHORITY.config(load(), fewer, AGENT, CREDENTIALS, tmp_path, before)
+    control = AUTHORITY.account("CONTROL").public
+    (old,), (new,) = (re.findall(rf'{control}: "([^"]+)"', text) for text in (before, changed))
+    assert claims_of(new)["iat"] > claims_of(old)["iat"], "the broker keeps the newest"
+    assert changed.replace(new, old) == before
+
+
+def test_names_cannot_break_out_of_the_configuration(tmp_path: Path) -> None:
+    nodes = ['n"} } accounts { EVIL { jetstream: enabled', "n\n2", "ö >", "{{name()}}"]
     assert all(re.fullmatch(r"agent-[A-Za-z0-9=_-]+", agent_user(node)) for node in nodes)
+    assert all(re.fullmatch(r"[A-Za-z0-9=_-]+", AUTHORITY.ticket(node).name) for node in nodes)
 
 
-def test_written_files_are_their_owners_alone_and_passwords_stay(tmp_path: Path) -> None:
+def test_written_files_are_their_owners_alone_and_keys_stay(tmp_path: Path) -> None:
     folder = tmp_path / "nats"
     write_config(folder, ["n.1"], "127.0.0.1", 4222, None)
-    before = (folder / "passwords" / agent_user("n.1")).read_text()
+    kept = ("access.seed", "access.conf", "credentials/ingestion.creds", f"agents/{agent_user('n.1')}.creds")
+    before = {name: (folder / name).read_text() for name in kept}
+    write_config(folder, ["n.2"], "127.0.0.1", 4222, None)
+    assert {name: (folder / name).read_text() for name in kept} == before, "a node that joins changes no file"
+    assert (folder / "agents" / f"{agent_user('n.2')}.creds").exists()
     tls = Certificates(tmp_path / "c.pem", tmp_path / "c.key", tmp_path / "ca.pem")
     write_config(folder, NODES, "10.0.0.1", 4222, tls)
-    assert (folder / "passwords" / agent_user("n.1")).read_text() == before
-    assert len(before.strip()) >= 32
+    assert "verify: true" in (folder / "access.conf").read_text()
     assert {file.stat().st_mode & 0o777 for file in folder.rglob("*") if file.is_file()} == {0o600}
     assert not list(folder.rglob(".*"))
-    assert "verify: true" in (folder / "access.conf").read_text()
-    environment = (folder / "agents" / f"{agent_user('n.2')}.env").read_text()
-    assert f"SLACKWATER_NATS_USER={agent_user('n.2')}\n" in environment
-    assert before.strip() not in environment
+
+
+def test_a_service_whose_file_is_removed_gets_another_and_the_old_one_is_not_valid(tmp_path: Path) -> None:
+    write_config(tmp_path, [], "127.0.0.1", 4222, None)
+    file = tmp_path / "credentials" / "quota.creds"
+    before = UserCredentials.parse(file.read_text())
+    file.unlink()
+    write_config(tmp_path, [], "127.0.0.1", 4222, None)
+    after = UserCredentials.parse(file.read_text())
+    text = decoded((tmp_path / "access.conf").read_text())
+    assert after.signer in text
+    assert before.signer not in text
+
+
+def decoded(config: str) -> str:
+    return "".join(str(claims_of(token)) for token in re.findall(r'"(eyJ[^"]+)"', config))
 
 
 @pytest.mark.parametrize("nodes", [["n", "n"], [""]])
@@ -239,6 +295,12 @@ def test_a_broker_beyond_this_machine_needs_tls_and_accounts(tmp_path: Path) -> 
 
 
 def test_credentials_that_cannot_work_are_named_and_never_shown(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match=r"SLACKWATER_NATS_CREDENTIALS_FILE: .*No such file"):
+        NatsAccess(credentials_file=tmp_path / "none").options("nats://h")
+    (tmp_path / "half.creds").write_text(AUTHORITY.ticket("n").text[:-80])
+    with pytest.raises(Misconfigured, match="is no credentials file") as refused:
+        NatsAccess(credentials_file=tmp_path / "half.creds").options("nats://h")
+    assert "eyJ" not in str(refused.value)
     with pytest.raises(Misconfigured, match="SLACKWATER_NATS_PASSWORD_FILE"):
         NatsAccess(user="u").options("nats://h")
     with pytest.raises(Misconfigured, match="No such file"):
@@ -259,8 +321,10 @@ def test_credentials_that_cannot_work_are_named_and_never_shown(tmp_path: Path) 
 
 
 def test_a_part_is_read_off_its_package() -> None:
-    assert [part.name for part in SERVICES] == [*service_names(), *service_list().cluster_services]
+    assert [part.name for part in SERVICES] == [*service_names(), *service_list().cluster_services, "access"]
     assert {part.name for part in SERVICES if part.operates or part.reads_streams} == {"console"}
+    assert {part.name for part in SERVICES if part.issues_access} == {"ingestion"}
+    assert {part.name for part in SERVICES if part.reviews_access} == {"access"}
     assert isinstance(AGENT, PartSubjects)
 
 

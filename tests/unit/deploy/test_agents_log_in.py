@@ -12,10 +12,15 @@ from deploy_files import ROOT, documents
 
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.edge.late_bus import LateBus
-from slackwater.agent.process import access_of
+from slackwater.agent.node_agent import AgentService
+from slackwater.agent.process import connector
 from slackwater.agent.service import build
 from slackwater.agent.settings import AgentSettings
+from slackwater.bus.access.authority import AccessAuthority
+from slackwater.bus.connect.access import NatsAccess, read_credentials
 from slackwater.cli.secret_files import Deployment, write_secrets
+from slackwater.events.envelope import subject_token
+from slackwater.model.errors import Misconfigured
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 
@@ -43,30 +48,34 @@ def no_database(service: str) -> NoReturn:
 
 @pytest.mark.parametrize("node", NODES)
 @pytest.mark.parametrize("environment", [of_kubernetes, of_compose])
-def test_an_agent_is_a_user_whose_password_lies_in_the_folder_of_its_node(
+def test_an_agent_has_the_enrolment_in_the_folder_of_its_node(
     environment: Any, node: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_secrets(Deployment(tmp_path / "secrets", NODES, False, "postgres", ("nats",), False))
     folder = tmp_path / "secrets" / "agents" / node
-    said = environment(node)
-    for name, text in said.items():
+    for name, text in environment(node).items():
         monkeypatch.setenv(name, str(folder / Path(text).name) if text.startswith("/") else text)
-    clock = SystemClock()
-    machine = SimulatedDriver("any", 1, clock, started_at=clock.now())
-    agent = build(AgentSettings(node=node), Platform(LateBus(), clock, no_database, tmp_path), machine)
-    access = access_of(agent)
-    assert access.password_file == folder / "nats-password"
-    password = (folder / "nats-password").read_text().strip()
-    known = (tmp_path / "secrets" / "nats" / "access.conf").read_text()
-    assert f'"user": "{access.user}", "password": "{password}"' in known
+    access = NatsAccess()
+    assert access.enrolment_file == folder / "enrolment.creds"
+    ticket = read_credentials(access.enrolment_file)
+    assert ticket.name == subject_token(node)
+    authority = AccessAuthority.of_seed((tmp_path / "secrets" / "ingestion" / "access.seed").read_text())
+    assert authority.is_valid_ticket(ticket)
+    assert connector(agent_of(node, tmp_path), "tls://nats:4222", tmp_path)
 
 
-def test_an_agent_logs_in_as_itself_with_a_password_or_as_the_named_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def agent_of(node: str, folder: Path) -> AgentService:
     clock = SystemClock()
     machine = SimulatedDriver("any", 1, clock, started_at=clock.now())
-    agent = build(AgentSettings(node="n.1"), Platform(LateBus(), clock, no_database, Path()), machine)
-    assert access_of(agent).user is None
-    monkeypatch.setenv("SLACKWATER_NATS_PASSWORD", "secret")
-    assert access_of(agent).user == "agent-n=2E1"
-    monkeypatch.setenv("SLACKWATER_NATS_USER", "somebody")
-    assert access_of(agent).user == "somebody"
+    agent = build(AgentSettings(node=node), Platform(LateBus(), clock, no_database, folder), machine)
+    assert isinstance(agent, AgentService)
+    return agent
+
+
+def test_what_an_agent_cannot_log_in_with_is_named_at_its_start(tmp_path: Path) -> None:
+    agent = agent_of("n.1", tmp_path)
+    with pytest.raises(Misconfigured, match=r"none\.creds"):
+        connector(agent, "nats://127.0.0.1", tmp_path, NatsAccess(enrolment_file=tmp_path / "none.creds"))
+    with pytest.raises(Misconfigured, match="without credentials or TLS"):
+        connector(agent, "nats://h", tmp_path, NatsAccess())
+    assert connector(agent, "nats://127.0.0.1", tmp_path, NatsAccess())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deploy_files import NODE, ROOT, files_below, parse
 
+from slackwater.bus.access.tokens import UserCredentials, claims_of
 from slackwater.cli.composition import PARTS
 from slackwater.runtime.settings import USUAL_PORT, USUAL_RPC_PORT
 from slackwater.testing.servers import NATS_IMAGE, POSTGRES_IMAGE
@@ -76,15 +78,15 @@ def test_the_broker_finds_its_files_where_its_configuration_says(compose: dict[s
     assert 'store_dir: "/data"' in (secrets / "nats" / "nats-server.conf").read_text()
     access = (secrets / "nats" / "access.conf").read_text()
     assert '"/etc/nats/tls.crt"' in access
-    for user in ("ingestion", "console", "fleet", f"agent-{NODE}"):
-        assert f'"user": "{user}"' in access
 
 
 def test_every_container_logs_in_as_a_user_of_the_broker(compose: dict[str, Any], secrets: Path) -> None:
     access = (secrets / "nats" / "access.conf").read_text()
-    users = [one["environment"].get("SLACKWATER_NATS_USER") for one in ours(compose).values() if "environment" in one]
-    for user in filter(None, users):
-        assert f'"user": "{user}"' in access
+    accounts = str([claims_of(token) for token in re.findall(r'"(eyJ[^"]+)"', access)])
+    for name, one in ours(compose).items():
+        if "SLACKWATER_NATS_CREDENTIALS_FILE" in one.get("environment", {}):
+            assert UserCredentials.parse((secrets / name / "nats.creds").read_text()).signer in accounts
+    assert NODE not in accounts
 
 
 def test_ports_are_the_usual_ones_and_only_this_machine_reaches_them(compose: dict[str, Any]) -> None:

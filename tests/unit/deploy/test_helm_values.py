@@ -11,8 +11,8 @@ import yaml
 from deploy_files import ROOT, parse
 from tests.kubernetes.helm import CHART, IS_THERE, WHY_NOT, HelmRefused, call, rendered
 
-from slackwater.cli.cluster_secret_files import AGENTS
-from slackwater.cli.secret_files import readers
+from slackwater.cli.agent_tokens import AUDIENCE
+from slackwater.cli.secret_files import AGENTS, readers
 
 pytestmark = pytest.mark.skipif(not IS_THERE, reason=WHY_NOT)
 
@@ -68,6 +68,8 @@ def test_names_are_those_of_the_release_and_every_reference_is_to_one(values: Tr
         for volume in spec.get("volumes", []):
             if "secret" in volume:
                 asked.add(("Secret", volume["secret"]["secretName"]))
+            projected = volume.get("projected", {"sources": []})["sources"]
+            asked |= {("Secret", source["secret"]["name"]) for source in projected if "secret" in source}
             if "persistentVolumeClaim" in volume:
                 asked.add(("PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]))
         asked |= {("ServiceAccount", subject["name"]) for subject in one.get("subjects", [])}
@@ -101,7 +103,7 @@ def test_the_hook_makes_every_secret_before_anything_else() -> None:
     assert rule["verbs"] == ["get", "create", "patch"]
     hooks = [one for one in objects if "helm.sh/hook" in one["metadata"].get("annotations", {})]
     before = [one for one in hooks if one["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"]
-    kinds = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Job"}
+    kinds = {"ServiceAccount", "Role", "RoleBinding", "Job"}
     assert {one["kind"] for one in before} == kinds
     order = {one["kind"]: int(one["metadata"]["annotations"]["helm.sh/hook-weight"]) for one in before}
     assert all(order[kind] < order["Job"] < 0 for kind in kinds - {"Job"})
@@ -116,11 +118,41 @@ def test_the_hook_makes_every_secret_before_anything_else() -> None:
     assert "dsn=" not in text
 
 
+def test_the_token_of_its_pod_proves_the_node_of_an_agent() -> None:
+    objects = release({"agent": {"namespace": "agents"}}, "blue")
+    agent = template_of(find(objects, "DaemonSet", "blue-slackwater-agent"))
+    assert agent is not None
+    (volume,) = [one for one in agent["spec"]["volumes"] if one["name"] == "credentials"]
+    secret, token = volume["projected"]["sources"]
+    assert secret == {"secret": {"name": "blue-slackwater-agent-access"}}
+    assert token["serviceAccountToken"]["audience"] == AUDIENCE
+    environment = {one["name"]: one.get("value") for one in agent["spec"]["containers"][0]["env"]}
+    assert environment["SLACKWATER_NATS_IDENTITY_FILE"] == "/etc/slackwater/agent/identity"
+    access = template_of(find(objects, "Deployment", "blue-slackwater-access"))
+    assert access is not None
+    (container,) = access["spec"]["containers"]
+    assert container["args"] == ["cluster-access", "--account=system:serviceaccount:agents:blue-slackwater-agent"]
+    assert agent["spec"]["serviceAccountName"] == "blue-slackwater-agent"
+    parse(["cluster-access", "--nats", "tls://h", *container["args"][1:]])
+    role = find(objects, "ClusterRole", "blue-slackwater-access")
+    assert role["rules"] == [
+        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
+    ]
+
+
+def test_where_each_node_has_an_enrolment_nothing_reviews_tokens() -> None:
+    objects = release({"agent": {"access": {"hostPath": "/etc/slackwater/agent"}}})
+    assert not [one for one in objects if one["metadata"]["name"].startswith("slackwater-access")]
+    agent = template_of(find(objects, "DaemonSet", "slackwater-agent"))
+    assert agent is not None
+    assert not [one for one in agent["spec"]["containers"][0]["env"] if "IDENTITY" in one["name"]]
+
+
 def test_agents_in_a_namespace_of_their_own_have_their_secret_there() -> None:
     objects = release({"agent": {"namespace": "agents"}})
     roles = [one for one in objects if (one["kind"], one["metadata"]["name"]) == ("Role", "slackwater-secrets")]
     assert {one["metadata"]["namespace"]: one["rules"][0]["resourceNames"][-1] for one in roles} == {
-        "lending": "slackwater-kubernetes",
+        "lending": "slackwater-access",
         "agents": "slackwater-agent-access",
     }
     policies = {

@@ -194,6 +194,9 @@ matchLabels:
 {{- end }}
 
 {{- define "slackwater.env.agentFeatures" -}}
+{{- if not .Values.agent.access.hostPath }}
+- {name: SLACKWATER_NATS_IDENTITY_FILE, value: /etc/slackwater/agent/identity}
+{{- end }}
 {{- with .Values.agent.metrics }}
 {{- if .enabled }}
 - {name: SLACKWATER_AGENT_METRICS_HOST, value: 0.0.0.0}
@@ -203,7 +206,7 @@ matchLabels:
 {{- end }}
 {{- end }}
 
-{{- /* The agents' files for the broker, and the password's. The one place that says where they come from. */}}
+{{- /* What agents ask for access with: the enrolment of their node, or one of all and the token of their pod. */}}
 {{- define "slackwater.agentAccess" -}}
 - name: credentials
 {{- with .Values.agent.access }}
@@ -212,15 +215,14 @@ matchLabels:
     path: {{ .hostPath }}
     type: Directory
 {{- else }}
-  secret:
-    secretName: {{ .secretName | default (include "slackwater.named" (list $ "agent-access")) }}
+  projected:
     defaultMode: 256
+    sources:
+      - secret:
+          name: {{ .secretName | default (include "slackwater.named" (list $ "agent-access")) }}
+      - serviceAccountToken: {audience: slackwater, expirationSeconds: 3600, path: identity}
 {{- end }}
 {{- end }}
-{{- end }}
-
-{{- define "slackwater.agentPassword" -}}
-/etc/slackwater/agent/{{ if not .Values.agent.access.hostPath }}$(NODE_NAME).{{ end }}nats-password
 {{- end }}
 
 {{- define "slackwater.extraVolumes" -}}

@@ -13,27 +13,6 @@ metadata:
   namespace: {{ $root.Release.Namespace }}
   {{- include "slackwater.secretsMetadata" . | nindent 2 }}
 automountServiceAccountToken: false
-{{- if and $root.Values.rbac.create $root.Values.agent.enabled }}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata:
-  name: {{ $name }}
-  {{- include "slackwater.secretsMetadata" . | nindent 2 }}
-rules:
-  - apiGroups: [""]
-    resources: [nodes] # each agent has access of its own
-    verbs: [list]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata:
-  name: {{ $name }}
-  {{- include "slackwater.secretsMetadata" . | nindent 2 }}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ $name }}}
-subjects:
-  - {kind: ServiceAccount, name: {{ $name }}, namespace: {{ $root.Release.Namespace }}}
-{{- end }}
 {{- if $root.Values.rbac.create }}
 {{- range list $root.Release.Namespace (include "slackwater.agentsNamespace" $root) | uniq }}
 ---
@@ -83,7 +62,7 @@ annotations:
 
 {{- /* Each has a secret of its own. A test compares them with what the command writes. */}}
 {{- define "slackwater.secretReaders" -}}
-ca tokens postgres nats migrate backup restore ingestion prediction colocation ensurance quota descheduler migration console kubernetes
+ca tokens postgres nats migrate backup restore ingestion prediction colocation ensurance quota descheduler migration console kubernetes access
 {{- end }}
 
 {{- /* The pod template of the command: takes the root and the name of the account. */}}

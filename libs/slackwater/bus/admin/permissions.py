@@ -3,7 +3,7 @@ drift from it.
 
 Services share the account CONTROL, which holds the streams; each is one user with the subjects of
 its CONSUMES and PUBLISHES. Every agent has its own account, which imports only its node's subjects
-and, subscribe-only, the broadcasts of its node's partition.
+and, subscribe-only, the broadcasts of its node's partition. bus.access makes signed tokens of them.
 
 Permissions inside one account would not suffice: the answer to a publish goes to the reply subject
 that the sender names, and the broker does not check it. An agent could make the broker overwrite
@@ -12,20 +12,26 @@ another node's intents, or renew its lease. In its own account these subjects do
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from slackwater.bus.admin.streams import Topology, durable_names, event_named
-from slackwater.bus.connect.access import AGENT_API_PREFIX, AGENT_MESSAGE_BYTES, API_PREFIX, agent_user, inbox_of
+from slackwater.bus.connect.access import AGENT_API_PREFIX, API_PREFIX, agent_user
 from slackwater.events import envelope
-from slackwater.events.envelope import BroadcastPayload, Payload, agent_subjects, own_subjects, subjects_of
+from slackwater.events.envelope import (
+    BroadcastPayload,
+    Payload,
+    agent_subjects,
+    own_subjects,
+    subject_token,
+    subjects_of,
+)
 from slackwater.events.registry import BROADCASTS, EVENTS
 
 CONTROL = "CONTROL"
-AGENT_CONNECTIONS, AGENT_SUBSCRIPTIONS = 8, 64
-"""Beside AGENT_MESSAGE_BYTES of one message: connections of an agent's account, and subscriptions of each. It has two
-with some ten, and twice that while it reconnects.
+ENROL, REVIEW = "sw.access.enrol", "sw.access.review"
+"""Requests for an agent's credentials. The first has the node as its last token: only the account of its agent and the
+user of its enrolment may publish it. The second proves its node by a token of the cluster.
 """
 BACKUP, RESTORE = "backup", "restore"
 """Users that copy streams and that recreate them from a copy. They are separate because backups run
@@ -42,6 +48,8 @@ class PartSubjects:
     `reads_streams`: reads every stream without a consumer in streams.yaml, to show and resume it.
     `operates`: has operator access (bus.desk), which lists consumers, reads single messages and
     replays dead letters, but never a command to a node.
+    `issues_access`, `reviews_access`: answers agents that ask for credentials, with them or by the
+    token of a cluster.
     """
 
     name: str
@@ -49,12 +57,13 @@ class PartSubjects:
     publishes: tuple[str, ...]
     reads_streams: bool = False
     operates: bool = False
+    issues_access: bool = False
+    reviews_access: bool = False
 
 
 def service_subjects(part: PartSubjects, topology: Topology) -> list[str]:
     """Returns the subjects on which a service may publish or broadcast. It subscribes to its own
-    inbox, where JetStream delivers requested messages, and to the broadcasts it consumes; of the
-    parts in this account only a simulated fleet consumes any.
+    inbox, where JetStream delivers requested messages, and to `service_subscriptions`.
     """
     allowed = {envelope.subjects_by_service(_named(event), part.name) for event in part.publishes}
     allowed.add(f"{API_PREFIX}.INFO")
@@ -82,7 +91,13 @@ def service_subjects(part: PartSubjects, topology: Topology) -> list[str]:
     if part.operates:
         allowed |= {f"{API_PREFIX}.CONSUMER.LIST.{stream}" for stream in topology.streams}
         allowed |= {subjects_of(fact) for fact in EVENTS if not fact.COMMAND}
-    return sorted(allowed)
+    return sorted(allowed | ({f"{ENROL}.*"} if part.reviews_access else set()))
+
+
+def service_subscriptions(part: PartSubjects) -> list[str]:
+    """Returns the subjects that a service receives beside its inbox. The broker lets it answer each request once."""
+    requests = [f"{ENROL}.*"] * part.issues_access + [REVIEW] * part.reviews_access
+    return [*(own_subjects(payload, None) for payload in _broadcasts_in(part.consumes)), *requests]
 
 
 def backup_subjects(topology: Topology) -> list[str]:
@@ -130,7 +145,8 @@ def agent_imports(agent: PartSubjects, node: str) -> dict[str, str]:
     for payload in _kept(agent.consumes):
         for suffix in _of_watch(payload.STREAM, agent_user(node), own_subjects(payload, node)):
             imports[f"{API_PREFIX}.{suffix}"] = f"{AGENT_API_PREFIX}.{suffix}"
-    return imports
+    enrol = f"{ENROL}.{subject_token(node)}"
+    return imports | {enrol: enrol}
 
 
 def agent_subscriptions(agent: PartSubjects, node: str) -> list[str]:
@@ -158,6 +174,7 @@ def agent_exports(agent: PartSubjects) -> list[dict[str, str]]:
             {"service": f"{API_PREFIX}.CONSUMER.MSG.NEXT.{stream}.*", "response_type": "stream"},
             {"service": f"{API_PREFIX}.CONSUMER.DELETE.{stream}.*"},
         ]
+    exports += [{"service": f"{ENROL}.*"}, {"service": REVIEW}]
     return exports + [{"stream": own_subjects(payload, None)} for payload in _broadcasts_in(agent.consumes)]
 
 
@@ -174,54 +191,13 @@ def _broadcasts_in(events: Iterable[str]) -> list[type[BroadcastPayload]]:
     return [payload for payload in BROADCASTS if payload.TYPE in events]
 
 
-def accounts_config(
-    topology: Topology,
-    services: Sequence[PartSubjects],
-    agent: PartSubjects,
-    nodes: Iterable[str],
-    passwords: Mapping[str, str],
-) -> str:
-    """The `accounts` block of a nats-server configuration. `passwords` has one for every user."""
-    lines = ["# Made by `slackwater nats-config` from the registry; do not edit, make it again.", "accounts {"]
-    lines += [f"  {CONTROL} {{", "    jetstream: enabled", "    users: ["]
-    may = {part.name: service_subjects(part, topology) for part in services}
-    may |= {BACKUP: backup_subjects(topology), RESTORE: restore_subjects(topology)}
-    hears = {part.name: [own_subjects(payload, None) for payload in _broadcasts_in(part.consumes)] for part in services}
-    for user, subjects in may.items():
-        lines.append("      " + _user(user, passwords, subjects, f"{inbox_of(user)}.>", *hears.get(user, ())))
-    lines += ["    ]", "    exports: [", *(f"      {json.dumps(one)}" for one in agent_exports(agent)), "    ]", "  }"]
-    for node in nodes:
-        lines += _agent_account(agent, node, passwords)
-    return "\n".join([*lines, "}", ""])
-
-
-def _agent_account(agent: PartSubjects, node: str, passwords: Mapping[str, str]) -> list[str]:
-    name, imports = agent_user(node), agent_imports(agent, node)
-    lines = [f"  {json.dumps(name)} {{"]
-    bounds = f"max_connections: {AGENT_CONNECTIONS}, max_subscriptions: {AGENT_SUBSCRIPTIONS}"
-    lines.append(f"    limits {{ {bounds}, max_payload: {AGENT_MESSAGE_BYTES} }}")
-    hears = agent_subscriptions(agent, node)
-    lines.append(f"    users: [ {_user(name, passwords, sorted(imports.values()), f'{inbox_of(name)}.>', *hears)} ]")
-    lines.append("    imports: [")
-    for subject, local in imports.items():
-        service = {"service": {"account": CONTROL, "subject": subject}}
-        lines.append(f"      {json.dumps(service if local == subject else service | {'to': local})}")
-    lines += [f"      {json.dumps({'stream': {'account': CONTROL, 'subject': subject}})}" for subject in hears]
-    return [*lines, "    ]", "  }"]
-
-
-def _user(name: str, passwords: Mapping[str, str], publishes: Sequence[str], *hears: str) -> str:
-    permissions = {"publish": {"allow": list(publishes)}, "subscribe": {"allow": list(hears)}}
-    return json.dumps({"user": name, "password": passwords[name], "permissions": permissions})
-
-
-def users_of(services: Sequence[PartSubjects], nodes: Iterable[str]) -> list[str]:
-    """Returns every user of the broker, in the order of the configuration."""
-    return [*(part.name for part in services), BACKUP, RESTORE, *(agent_user(node) for node in nodes)]
+def users_of(services: Sequence[PartSubjects]) -> list[str]:
+    """Returns the users of the account CONTROL, in the order of the configuration."""
+    return [*(part.name for part in services), BACKUP, RESTORE]
 
 
 def _dashed(event: str) -> str:
     return event.replace(".", "-").replace("_", "-")
 
 
-__all__ = ["BACKUP", "RESTORE", "PartSubjects", "accounts_config", "agent_user", "service_subjects", "users_of"]
+__all__ = ["BACKUP", "RESTORE", "PartSubjects", "agent_user", "service_subjects", "users_of"]

@@ -5,6 +5,7 @@ SLACKWATER_NATS_<NAME>.
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from slackwater.bus.access.tokens import UserCredentials
 from slackwater.events.envelope import subject_token
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.loopback import is_loopback
@@ -32,8 +34,16 @@ class NatsAccess(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SLACKWATER_NATS_", frozen=True)
 
+    credentials_file: Path | None = None
+    """File with the token of a user and its key, as `slackwater` and `nsc` write it; read at every connection."""
+    enrolment_file: Path | None = None
+    """Credentials with which an agent asks for its own. It keeps those in its state directory, and renews them."""
+    identity_file: Path | None = None
+    """Token of an agent's pod, which proves its node where one enrolment is for all agents of a cluster."""
+    authority_file: Path | None = None
+    """Seed of the broker's authority: the service that has it gives agents their credentials."""
     user: str | None = None
-    """Optional for an agent: its user name follows from its node."""
+    """User of a broker with passwords."""
     password: SecretStr | None = None
     password_file: Path | None = None
     """File with the password as its only line; read at every start."""
@@ -49,25 +59,23 @@ class NatsAccess(BaseSettings):
     """Copies of each stream. Unset: 3 in a cluster of brokers that has as many servers, else 1."""
 
     @property
+    def name(self) -> str | None:
+        """The user's name; None without credentials. Raises Misconfigured."""
+        return self.user if self.credentials_file is None else read_credentials(self.credentials_file).name
+
+    @property
     def message_bytes(self) -> int | None:
         """Most that its account may publish as one message; None: what the broker takes."""
         return None if self.api_prefix == API_PREFIX else AGENT_MESSAGE_BYTES
-
-    def of_agent(self, node: str) -> NatsAccess:
-        """Returns the access with the agent's user filled in when only a password was given.
-
-        A DaemonSet knows its node names but cannot write them in the form of broker users.
-        """
-        if self.user is not None or (self.password is None and self.password_file is None):
-            return self
-        return self.model_copy(update={"user": agent_user(node)})
 
     def options(self, url: str) -> dict[str, Any]:
         """Returns the arguments for the client's `connect`. Raises Misconfigured; the message never
         contains a secret.
         """
         options: dict[str, Any] = {}
-        if self.user is not None:
+        if self.credentials_file is not None:
+            options |= _signed_login(self.credentials_file)
+        elif self.user is not None:
             options |= {"user": self.user, "password": self._password(), "inbox_prefix": inbox_of(self.user)}
         context = self._tls(url)
         self._refuse_a_broker_open_to_all(url)
@@ -80,13 +88,15 @@ class NatsAccess(BaseSettings):
         for parts in map(urlsplit, servers_of(url)):
             if (
                 self.user is None
+                and self.credentials_file is None
+                and self.enrolment_file is None
                 and parts.username is None
                 and parts.scheme != "tls"
                 and not is_loopback(parts.hostname or "")
             ):
                 raise Misconfigured(
-                    f"will not use the broker at {parts.hostname} without credentials or TLS: set SLACKWATER_NATS_USER "
-                    "and SLACKWATER_NATS_PASSWORD_FILE, or tls:// in its URL and SLACKWATER_NATS_CA; "
+                    f"will not use the broker at {parts.hostname} without credentials or TLS: set "
+                    "SLACKWATER_NATS_CREDENTIALS_FILE, or tls:// in its URL and SLACKWATER_NATS_CA; "
                     "`slackwater nats-config` makes a broker that asks for them",
                     field="nats",
                 )
@@ -128,6 +138,33 @@ class NatsAccess(BaseSettings):
                 f"SLACKWATER_NATS_CA, _CERTIFICATE or _KEY cannot be used: {error}", field="ca"
             ) from None
         return context
+
+
+def read_credentials(file: Path, variable: str = "SLACKWATER_NATS_CREDENTIALS_FILE") -> UserCredentials:
+    """Returns the credentials in a file. Raises Misconfigured that names the variable, and never the content."""
+    try:
+        return UserCredentials.parse(file.read_text(encoding="ascii"))
+    except OSError as error:
+        raise Misconfigured(f"{variable}: {file}: {error.strerror}", field="credentials_file") from None
+    except (Misconfigured, UnicodeDecodeError) as error:
+        raise Misconfigured(f"{variable}: {file}: {error}", field="credentials_file") from None
+
+
+def _signed_login(file: Path) -> dict[str, Any]:
+    """Returns the options of a login by signature. The file is read again at each, because it is renewed meanwhile."""
+    last = read_credentials(file)
+
+    def answer(nonce: str) -> bytes:  # asked for before the token, which must be of the same key
+        nonlocal last
+        with suppress(Misconfigured):  # being replaced, or gone: the last ones may still be valid
+            last = read_credentials(file)
+        return last.answer(nonce)
+
+    return {
+        "user_jwt_cb": lambda: bytearray(last.token.encode()),
+        "signature_cb": answer,
+        "inbox_prefix": inbox_of(last.name),
+    }
 
 
 def servers_of(url: str) -> list[str]:

@@ -43,7 +43,7 @@ def _words(error: Exception) -> str | None:
         return "the broker has no TLS, and the URL requires it (tls://)"
     if _LOGIN in str(error).lower():
         return (
-            "it refuses the login; see SLACKWATER_NATS_USER and SLACKWATER_NATS_PASSWORD_FILE, and whether the broker "
-            "has read its newest configuration"
+            "it refuses the login; see SLACKWATER_NATS_CREDENTIALS_FILE, and whether the broker has read its newest "
+            "configuration"
         )
     return None

@@ -172,6 +172,15 @@ async def ended(client: Client) -> None:
             await client.close()
 
 
+async def stopped(task: asyncio.Task[None]) -> None:
+    """Cancel a task until it ends: Python 3.11's wait_for, which a request awaits, swallows a cancellation that comes
+    together with the answer.
+    """
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=0.1)
+
+
 def next_server(servers: Sequence[Server], _: Mapping[str, Any]) -> tuple[Server, float]:
     """Returns the server to try next and the pause before: one of those with the fewest failures since a client was
     last connected to them. The client shuffles them first, so that those of a lost server spread over all others.

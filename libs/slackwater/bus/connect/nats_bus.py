@@ -52,6 +52,7 @@ from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.bus.read.watch import WatchDelivery, subjects_below
 from slackwater.events.codec.fast_decode import Read
 from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
+from slackwater.events.node_described import NodeDescribed
 from slackwater.events.serialized import Written, written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -266,14 +267,9 @@ class NatsBus:
 
     @asynccontextmanager
     async def replay(
-        self,
-        payload: type[P],
-        handler: BatchHandler[P],
-        *,
-        after_sequence: int,
-        batch: int = 500,
-        partition: int | None = None,
-    ) -> AsyncIterator[None]:
+        self, payload: type[P], handler: BatchHandler[P], *,
+        after_sequence: int, batch: int = 500, partition: int | None = None,
+    ) -> AsyncIterator[None]:  # fmt: skip
         filters = [subjects_of(payload)] if partition is None else partition_subjects(payload, partition)
         reader = OrderedReader(self._client, self._js, payload.STREAM, filters, Start(after_sequence), batch)
         name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
@@ -293,14 +289,9 @@ class NatsBus:
 
     @asynccontextmanager
     async def follow(
-        self,
-        payloads: Sequence[type[Payload]],
-        *,
-        after: Mapping[str, int] | None = None,
-        since: datetime | None = None,
-        keys: Sequence[str] = (),
-        bodies: bool = True,
-    ) -> AsyncIterator[NatsStreamReader]:
+        self, payloads: Sequence[type[Payload]], *, after: Mapping[str, int] | None = None,
+        since: datetime | None = None, keys: Sequence[str] = (), bodies: bool = True,
+    ) -> AsyncIterator[NatsStreamReader]:  # fmt: skip
         reader = NatsStreamReader()
         request = StreamRequest(payloads, after or {}, since, keys, bodies)
         await reader.begin(self._client, self._js, self._topology, request)
@@ -320,6 +311,11 @@ class NatsBus:
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:
         await self._block_watch.load(payload)
         return await latest_of(self._js, payload, node, self.blocks, self.unread)
+
+    async def load_blocks(self) -> Blocks:
+        """Returns the blocked agents, which this connection follows from now on. Raises Unavailable."""
+        await self._block_watch.load(NodeDescribed)
+        return self.blocks
 
     async def settled_up_to(self, consumer: str) -> int:
         try:

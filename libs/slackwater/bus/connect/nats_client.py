@@ -9,11 +9,13 @@ from typing import Any
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
 from nats.errors import SecureConnRequiredError
 
 from slackwater.telemetry.logs import leave_out
 
 _ANSWER = b"PUB $JS.ACK."
+_LOGIN_ENDS = ("authentication expired", "authentication revoked", "maximum account active connections exceeded")
 
 
 @dataclass
@@ -78,6 +80,14 @@ class SteadyClient(Client):
         if self._transport:
             self._transport.close()  # type: ignore[no-untyped-call]  # nats-py
         await super()._connect_to_server(s)
+
+    async def _process_err(self, err_msg: str) -> None:
+        """Reconnect when the broker ends the login: the plain client closes for ever. Credentials may be renewed."""
+        if any(words in err_msg.lower() for words in _LOGIN_ENDS):
+            await self._error_cb(NatsError(f"nats: {err_msg.strip(chr(39))}"))
+            await self._process_op_err(NatsError(err_msg))
+            return
+        await super()._process_err(err_msg)
 
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():

@@ -34,6 +34,10 @@ class Blocks:
         """The blocks of agents that are blocked now, by node."""
         return {node: change for node, change in sorted(self._last.items()) if change.blocked}
 
+    def nodes(self) -> Sequence[str]:
+        """The nodes whose agents are or were blocked."""
+        return sorted(self._last)
+
     def last(self, node: str) -> AgentBlockChanged | None:
         """The last change of a node; None if its agent was never blocked."""
         return self._last.get(node)

@@ -48,9 +48,9 @@ class Confined:
 
 def confined_to(access: NatsAccess | None) -> Confined | None:
     """Returns the only consumer that a client with this access may use; None if it may use any."""
-    if access is None or access.api_prefix == API_PREFIX or access.user is None:
+    if access is None or access.api_prefix == API_PREFIX or access.name is None:
         return None
-    return Confined(access.user, access.api_prefix)
+    return Confined(access.name, access.api_prefix)
 
 
 class OrderedReader:

@@ -62,8 +62,8 @@ class AsyncOperations(AsyncCalls):
         return await self._call(models.BlockView, "GET", "/v1/nodes/{name}/block", {"name": name}, {})
 
     async def block_agent(self, name: str, body: models.WantedBlock | Mapping[str, Any], *, if_match: str | None = None, dry_run: bool = False) -> models.BlockAnswer:
-        """Block the agent of a node. Services ignore the agent's messages at once; its connection to the broker
-        stays. 412 if If-Match is not the present ETag.
+        """Block the agent of a node. Services ignore the agent's messages at once; a broker with accounts of agents
+        ends its connections. 412 if If-Match is not the present ETag.
         """
         return await self._call(models.BlockAnswer, "PUT", "/v1/nodes/{name}/block", {"name": name}, {"dryRun": dry_run or None}, body, if_match=if_match)
 

@@ -97,8 +97,8 @@ def _add_changes(router: Routes, blocks: BlockAgents) -> None:
         if_match: IfMatch = None,
         dry_run: DryRun = False,
     ) -> BlockAnswer:
-        """Services ignore the agent's messages at once; its connection to the broker stays. 412 if If-Match is not the
-        present ETag.
+        """Services ignore the agent's messages at once; a broker with accounts of agents ends its connections. 412 if
+        If-Match is not the present ETag.
         """
         change = await blocks.block(
             name, wanted.reason, principal.name, precondition=_matching(if_match), dry_run=dry_run

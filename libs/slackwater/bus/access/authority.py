@@ -1,0 +1,166 @@
+"""The authority of a broker: signs its accounts, credentials of services, and enrolments of agents.
+
+All keys of accounts follow from one seed. The broker's configuration names no agent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slackwater.bus.access.accounts import (
+    CLUSTER,
+    ENROLMENT,
+    SYSTEM,
+    TICKET,
+    Claims,
+    agent_claims,
+    control_claims,
+    enrolment_claims,
+    system_claims,
+    user_claims,
+)
+from slackwater.bus.access.keys import KeyKind, NatsKey
+from slackwater.bus.access.tokens import UserCredentials, claims_of, signed
+from slackwater.bus.admin.permissions import CONTROL, PartSubjects, users_of
+from slackwater.bus.admin.streams import Topology
+from slackwater.bus.connect.access import agent_user, inbox_of
+from slackwater.events.agent_block_changed import AgentBlockChanged
+from slackwater.events.envelope import subject_token
+
+CREDENTIAL_SECONDS = 3 * 86_400
+"""How long credentials of an agent are valid. It renews them after a third of it."""
+CLAIMS_UPDATE = "$SYS.REQ.CLAIMS.UPDATE"
+SYSTEM_USER = "issuer"
+CONFIG = """\
+# Made by `slackwater` from the registry; do not edit, make it again. Agents are not in it: their accounts are below
+# `dir`, signed by the operator's key.
+operator: "{operator}"
+system_account: {system}
+resolver {{
+  type: full
+  dir: {folder}
+  interval: "2m"
+}}
+resolver_preload {{
+{accounts}
+}}
+"""
+_PRELOADED = re.compile(r'^ +(A[A-Z2-7]{55}): "([^"]+)"$', re.MULTILINE)
+_OPERATOR = re.compile(r'^operator: "([^"]+)"$', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AccessAuthority:
+    """Signs with keys that follow from the operator's."""
+
+    operator: NatsKey
+    now: Callable[[], float] = time.time
+
+    @classmethod
+    def of_seed(cls, seed: str) -> AccessAuthority:
+        """Raises Misconfigured for a seed that is none."""
+        return cls(NatsKey.parse(seed))
+
+    @staticmethod
+    def new_seed() -> str:
+        return NatsKey.generate(KeyKind.OPERATOR).seed
+
+    def account(self, name: str) -> NatsKey:
+        """Returns the key of an account: SYSTEM, CONTROL, ENROLMENT, or of an agent by its user."""
+        return self.operator.derive(KeyKind.ACCOUNT, f"account {name}")
+
+    def service_credentials(self, user: str) -> UserCredentials:
+        """Returns new credentials of a user of CONTROL. They are valid while the configuration has their signer."""
+        return self._issue(NatsKey.generate(KeyKind.ACCOUNT), user, user_claims(self.account(CONTROL).public))
+
+    def ticket(self, node: str) -> UserCredentials:
+        """Returns credentials that let the agent of one node ask for access, and nothing else."""
+        return self._issue(self._enrolment(TICKET), subject_token(node), user_claims(self.account(ENROLMENT).public))
+
+    def cluster_ticket(self) -> UserCredentials:
+        """Returns credentials with which agents of a cluster ask for access; the cluster proves their node."""
+        return self._issue(self._enrolment(CLUSTER), CLUSTER, user_claims(self.account(ENROLMENT).public))
+
+    def is_valid_ticket(self, ticket: UserCredentials) -> bool:
+        """Returns whether this authority signed it."""
+        return ticket.signer in {self._enrolment(kind).public for kind in (TICKET, CLUSTER)}
+
+    def issuer_credentials(self) -> UserCredentials:
+        """Returns credentials that let this process change accounts of the broker."""
+        claims = user_claims(None, [CLAIMS_UPDATE], [f"{inbox_of(SYSTEM_USER)}.>"])
+        return self._issue(self.account(SYSTEM), SYSTEM_USER, claims)
+
+    def agent_account(self, agent: PartSubjects, node: str, block: AgentBlockChanged | None = None) -> str:
+        """Returns the signed account of an agent. What was issued before its last block changed is revoked."""
+        claims = agent_claims(
+            agent,
+            node,
+            self.account(CONTROL).public,
+            refused_before=None if block is None else int(block.since.timestamp()),
+            is_blocked=block is not None and block.blocked,
+        )
+        name = agent_user(node)
+        return signed(self.operator, self.account(name).public, name, claims, int(self.now()))
+
+    def agent_token(self, node: str, public_key: str) -> str:
+        """Returns the token of an agent, whose permissions are those of its account."""
+        name, now = agent_user(node), int(self.now())
+        return signed(self.account(name), public_key, name, user_claims(), now, now + CREDENTIAL_SECONDS)
+
+    def config(
+        self,
+        topology: Topology,
+        services: Sequence[PartSubjects],
+        agent: PartSubjects,
+        credentials: Mapping[str, UserCredentials],
+        folder: Path,
+        before: str = "",
+    ) -> str:
+        """Returns the broker's configuration. `credentials` has those of every user of CONTROL, `folder` is where the
+        broker keeps accounts, `before` the configuration that is replaced: what is the same in it stays, and what
+        differs is newer.
+        """
+        control = self.account(CONTROL)
+        signers = {user: credentials[user].signer for user in users_of(services)}
+        enrolment = {kind: self._enrolment(kind).public for kind in (TICKET, CLUSTER)}
+        accounts: dict[str, Claims] = {
+            SYSTEM: system_claims(),
+            CONTROL: control_claims(topology, services, agent, signers),
+            ENROLMENT: enrolment_claims(control.public, enrolment),
+        }
+        known = dict(_PRELOADED.findall(before))
+        lines = []
+        for name, claims in accounts.items():
+            key = self.account(name).public
+            lines.append(f'  {key}: "{self._renewed(key, name, claims, known.get(key))}"')
+        system = self.account(SYSTEM).public
+        operator = {"type": "operator", "version": 2, "system_account": system}
+        last = _OPERATOR.search(before)
+        return CONFIG.format(
+            operator=self._renewed(self.operator.public, "slackwater", operator, last[1] if last else None),
+            system=system,
+            folder=json.dumps(str(folder), ensure_ascii=False),
+            accounts="\n".join(lines),
+        )
+
+    def _renewed(self, subject: str, name: str, claims: Claims, last: str | None) -> str:
+        """Returns the last token if it says the same, else a newer one: the broker keeps the newest."""
+        issued_at = int(self.now())
+        if last is not None:
+            before = claims_of(last)
+            if before["nats"] == claims and before["iss"] == self.operator.public:
+                return last
+            issued_at = max(issued_at, before["iat"] + 1)
+        return signed(self.operator, subject, name, claims, issued_at)
+
+    def _enrolment(self, kind: str) -> NatsKey:
+        return self.operator.derive(KeyKind.ACCOUNT, f"enrolment {kind}")
+
+    def _issue(self, signer: NatsKey, name: str, claims: Claims) -> UserCredentials:
+        key = NatsKey.generate(KeyKind.USER)
+        return UserCredentials(signed(signer, key.public, name, claims, int(self.now())), key)

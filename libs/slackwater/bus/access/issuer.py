@@ -1,0 +1,121 @@
+"""Gives agents signed credentials, and revokes those of agents that are blocked.
+
+Each request stores the account of its agent at the broker, so that a broker that lost its store, and an agent whose
+subjects have changed, get the present one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.errors import Error as NatsError
+
+from slackwater.bus.access.authority import CLAIMS_UPDATE, SYSTEM_USER, AccessAuthority
+from slackwater.bus.access.requests import AccessAnswer, parse_request
+from slackwater.bus.admin.permissions import ENROL, PartSubjects
+from slackwater.bus.connect.access import NatsAccess, inbox_of
+from slackwater.bus.connect.connections import CONNECT_SECONDS, Connector, ended, stopped
+from slackwater.bus.consume.agent_blocks import Blocks
+from slackwater.events.envelope import subject_token
+from slackwater.model.errors import InvalidInput
+from slackwater.telemetry.logs import get_logger
+
+REVOKE_SECONDS = 1.0
+UPDATE_SECONDS = 5.0
+QUEUE = "issuer"
+_log = get_logger(__name__)
+
+
+@asynccontextmanager
+async def connect_system(url: str, access: NatsAccess, authority: AccessAuthority) -> AsyncIterator[Client]:
+    """Yields a connection that may change accounts of the broker. Raises Unavailable, Misconfigured."""
+    credentials = authority.issuer_credentials()
+    proof = access.options(url) | {
+        "user_jwt_cb": lambda: bytearray(credentials.token.encode()),
+        "signature_cb": credentials.answer,
+        "inbox_prefix": inbox_of(SYSTEM_USER),
+    }
+    client = await Connector(url, "issuer", proof, CONNECT_SECONDS).dial()
+    try:
+        yield client
+    finally:
+        await ended(client)
+
+
+class AccessIssuer:
+    """Answers on `client`, and changes accounts through `system`, a connection of the broker's system account."""
+
+    def __init__(
+        self,
+        authority: AccessAuthority,
+        agent: PartSubjects,
+        client: Client,
+        system: Client,
+        blocks: Callable[[], Blocks],
+    ) -> None:
+        self._authority = authority
+        self._agent = agent
+        self._client = client
+        self._system = system
+        self._blocks = blocks
+        self._stored: dict[str, datetime] = {}
+        """When the block changed that the stored account of a node has."""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Answer requests and revoke access while the context is open."""
+        subscription = await self._client.subscribe(f"{ENROL}.*", queue=QUEUE, cb=self._answer)
+        task = asyncio.create_task(self._revoke())
+        try:
+            yield
+        finally:
+            await stopped(task)
+            with suppress(NatsError, OSError):
+                await subscription.unsubscribe()
+
+    async def _answer(self, message: Msg) -> None:
+        try:
+            answer = AccessAnswer(token=await self.issue(message.subject, message.data))
+        except (InvalidInput, NatsError, TimeoutError) as error:
+            _log.warning("no credentials for an agent", subject=message.subject, error=str(error) or repr(error))
+            answer = AccessAnswer(error=str(error) if isinstance(error, InvalidInput) else "the broker does not answer")
+        if message.reply:
+            with suppress(NatsError):
+                await message.respond(answer.model_dump_json().encode())
+
+    async def issue(self, subject: str, body: bytes) -> str:
+        """Returns a token for the node that the subject proves.
+
+        Raises InvalidInput for a request of another node or a blocked one, NatsError if the account cannot be stored.
+        """
+        request = parse_request(body)
+        if subject != f"{ENROL}.{subject_token(request.node)}":
+            raise InvalidInput("node: is not the one that the request proves", field="node")
+        block = self._blocks().last(request.node)
+        if block is not None and block.blocked:
+            raise InvalidInput(f"the agent of {request.node} is blocked: {block.reason}", field="node")
+        await self._store(request.node)
+        return self._authority.agent_token(request.node, request.public_key)
+
+    async def _revoke(self) -> None:
+        while True:
+            for node in self._blocks().nodes():
+                block = self._blocks().last(node)
+                if block is not None and self._stored.get(node) != block.since:
+                    try:
+                        await self._store(node)
+                    except (NatsError, TimeoutError, OSError) as error:
+                        _log.warning("access of an agent not changed yet", node=node, error=repr(error))
+            await asyncio.sleep(REVOKE_SECONDS)
+
+    async def _store(self, node: str) -> None:
+        block = self._blocks().last(node)
+        account = self._authority.agent_account(self._agent, node, block)
+        await self._system.request(CLAIMS_UPDATE, account.encode(), timeout=UPDATE_SECONDS)
+        if block is not None:
+            self._stored[node] = block.since
