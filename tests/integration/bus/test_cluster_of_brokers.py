@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from nats.errors import Error as NatsError
+from nats.js.api import StreamInfo
 from tests.faults.cluster import SIZE, Cluster, cluster
 
 from slackwater.bus.admin.streams import ConsumerSpec, StreamSpec, Topology
@@ -44,26 +45,39 @@ def event(number: int) -> Event[NodeLivenessChanged]:
     return event_of(change, source="test", time=now)
 
 
-async def leader_of(bus: NatsBus) -> str:
+async def asked(bus: NatsBus, stream: str) -> StreamInfo:
+    """What the broker says of a stream, once it answers: it does not while a leader is elected."""
     while True:
         try:
-            info = await bus.jetstream.stream_info(STREAM)
+            return await bus.jetstream.stream_info(stream)
         except (NatsError, TimeoutError):
             await asyncio.sleep(_PAUSE_SECONDS)
-            continue
+
+
+async def leader_of(bus: NatsBus) -> str:
+    while True:
+        info = await asked(bus, STREAM)
         if info.cluster is not None and info.cluster.leader:
             return info.cluster.leader
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def replicas(bus: NatsBus) -> set[int | None]:
-    return {(await bus.jetstream.stream_info(name)).config.num_replicas for name in TOPOLOGY.streams}
+    return {(await asked(bus, name)).config.num_replicas for name in TOPOLOGY.streams}
 
 
 async def until_replicated(bus: NatsBus) -> None:
-    """A cluster that has just begun to form may have room for one replica only, until the bus asks again."""
-    while await replicas(bus) != {SIZE}:
-        await asyncio.sleep(_PAUSE_SECONDS)
+    """Wait until every message is on all servers. A cluster that has just begun to form may have room for one replica
+    only, until the bus asks again; and new replicas are behind at first.
+    """
+    for stream in TOPOLOGY.streams:
+        while not is_whole(await asked(bus, stream)):
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def is_whole(info: StreamInfo) -> bool:
+    others = (info.cluster.replicas or []) if info.cluster is not None else []
+    return info.config.num_replicas == SIZE == len(others) + 1 and all(other.current for other in others)
 
 
 async def publish(bus: NatsBus, event: Event[NodeLivenessChanged]) -> None:
@@ -86,7 +100,7 @@ async def test_streams_have_three_replicas_and_those_of_before_get_them(tmp_path
             await until_replicated(bus)
             info = await bus.jetstream.consumer_info(STREAM, CONSUMER)
             assert info.config.num_replicas in (None, 0, SIZE), "as many as the stream"
-            assert (await bus.jetstream.stream_info(STREAM)).state.messages == 1
+            assert (await asked(bus, STREAM)).state.messages == 1
 
 
 async def test_more_replicas_than_servers_are_not_asked_for_twice(
@@ -128,7 +142,7 @@ async def test_nothing_is_lost_or_doubled_when_the_leader_is(fault: str, tmp_pat
             while set(handled) < {one.id for one in events}:
                 await asyncio.sleep(_PAUSE_SECONDS)
             assert await leader_of(bus) != victim
-            stored = (await bus.jetstream.stream_info(STREAM)).state.messages
+            stored = (await asked(bus, STREAM)).state.messages
             made.resume(victim)
     assert stored == EVENTS
 
