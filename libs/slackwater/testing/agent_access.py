@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from slackwater.bus.access.authority import CLAIMS_UPDATE, AccessAuthority
-from slackwater.bus.access.issuer import connect_system
+from slackwater.bus.access.authority import AccessAuthority
+from slackwater.bus.access.issuer import connect_system, store_account
 from slackwater.bus.access.keys import KeyKind, NatsKey
 from slackwater.bus.access.tokens import UserCredentials
 from slackwater.bus.admin.permissions import PartSubjects
@@ -22,8 +22,7 @@ async def admit(url: str, access: NatsAccess, folder: Path, agent: PartSubjects,
     authority = AccessAuthority.of_seed((folder / "access.seed").read_text())
     async with connect_system(url, access, authority) as system:
         for node in nodes:
-            account = authority.agent_account(agent, node).encode()
-            await system.request(CLAIMS_UPDATE, account, timeout=ANSWER_SECONDS)
+            await store_account(system, authority.agent_account(agent, node), ANSWER_SECONDS)
             key = NatsKey.generate(KeyKind.USER)
             credentials = UserCredentials(authority.agent_token(node, key.public), key)
             (folder / "credentials" / f"{agent_user(node)}.creds").write_text(credentials.text)

@@ -16,8 +16,9 @@ from nats.errors import Error as NatsError
 
 from slackwater.bus.access import authority as authorities
 from slackwater.bus.access.enrolment import FILE, Enrolment, connect_enrolled
+from slackwater.bus.access.issuer import connect_system, store_account
 from slackwater.bus.access.keys import KeyKind, NatsKey
-from slackwater.bus.access.requests import AccessRequest
+from slackwater.bus.access.requests import AccessRequest, parse_request
 from slackwater.bus.access.reviews import AgentReviews
 from slackwater.bus.access.tokens import UserCredentials
 from slackwater.bus.admin.permissions import ENROL, agent_user
@@ -200,3 +201,23 @@ def test_credentials_are_a_file_that_other_tools_read(broker: Broker) -> None:
     text = (broker.folder / "credentials" / "console.creds").read_text()
     assert UserCredentials.parse(text).text.strip() == text.strip()
     assert "-----BEGIN USER NKEY SEED-----\nSU" in text
+
+
+async def test_an_account_that_the_broker_refuses_is_not_taken_for_stored(broker: Broker) -> None:
+    async with connect_system(broker.url, broker.tls(), broker.authority) as system:
+        with pytest.raises(Unavailable, match="refused an account"):
+            await store_account(system, "no token")
+
+
+async def test_a_full_disk_does_not_end_the_renewals(broker: Broker, tmp_path: Path) -> None:
+    (tmp_path / "no-folder").write_text("")
+    enrolment = broker.enrolment(NEW, tmp_path / "no-folder")
+    async with issuing(broker):
+        with pytest.raises(Unavailable, match="cannot be kept"):
+            await enrolment.obtain()
+
+
+def test_a_key_that_is_no_text_of_one_is_refused_by_name() -> None:
+    body = AccessRequest(node=NEW, public_key="Ü" * 56).model_dump_json().encode()
+    with pytest.raises(InvalidInput, match="public_key"):
+        parse_request(body)

@@ -130,8 +130,8 @@ class Enrolment:
             raise Misconfigured("SLACKWATER_NATS_IDENTITY_FILE: is needed with this enrolment", field="identity_file")
         try:
             return file.read_text(encoding="ascii").strip()
-        except OSError as error:
-            raise Unavailable(f"SLACKWATER_NATS_IDENTITY_FILE: {file}: {error.strerror}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise Unavailable(f"SLACKWATER_NATS_IDENTITY_FILE: {file}: {error}") from None
 
     async def _request(self, client: Client, subject: str, identity: str) -> None:
         key = NatsKey.generate(KeyKind.USER)
@@ -143,8 +143,11 @@ class Enrolment:
         answer = parse_answer(answered.data)
         if not answer.token:
             raise Unavailable(f"no credentials for the agent of {self._node}: {answer.error}")
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(self._file, UserCredentials(answer.token, key).text)
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(self._file, UserCredentials(answer.token, key).text)
+        except OSError as error:  # a full disk must not end the renewals
+            raise Unavailable(f"credentials cannot be kept in {self._file}: {error.strerror}") from error
 
 
 @asynccontextmanager

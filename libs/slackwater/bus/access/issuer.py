@@ -7,6 +7,7 @@ subjects have changed, get the present one.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
@@ -22,7 +23,7 @@ from slackwater.bus.connect.access import NatsAccess, inbox_of
 from slackwater.bus.connect.connections import CONNECT_SECONDS, Connector, ended, stopped
 from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.events.envelope import subject_token
-from slackwater.model.errors import InvalidInput
+from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.telemetry.logs import get_logger
 
 REVOKE_SECONDS = 1.0
@@ -45,6 +46,16 @@ async def connect_system(url: str, access: NatsAccess, authority: AccessAuthorit
         yield client
     finally:
         await ended(client)
+
+
+async def store_account(system: Client, account: str, timeout_seconds: float = UPDATE_SECONDS) -> None:
+    """Store a signed account at the broker. Raises Unavailable without an answer, or with one that refuses it."""
+    try:
+        answer = json.loads((await system.request(CLAIMS_UPDATE, account.encode(), timeout=timeout_seconds)).data)
+    except (NatsError, TimeoutError, OSError, ValueError) as error:
+        raise Unavailable(f"the broker does not answer: {error!r}") from error
+    if "error" in answer:
+        raise Unavailable(f"the broker refused an account: {answer['error'].get('description')}")
 
 
 class AccessIssuer:
@@ -81,9 +92,9 @@ class AccessIssuer:
     async def _answer(self, message: Msg) -> None:
         try:
             answer = AccessAnswer(token=await self.issue(message.subject, message.data))
-        except (InvalidInput, NatsError, TimeoutError) as error:
-            _log.warning("no credentials for an agent", subject=message.subject, error=str(error) or repr(error))
-            answer = AccessAnswer(error=str(error) if isinstance(error, InvalidInput) else "the broker does not answer")
+        except (InvalidInput, Unavailable) as error:
+            _log.warning("no credentials for an agent", subject=message.subject, error=error.message)
+            answer = AccessAnswer(error=error.message[:500])
         if message.reply:
             with suppress(NatsError):
                 await message.respond(answer.model_dump_json().encode())
@@ -91,7 +102,7 @@ class AccessIssuer:
     async def issue(self, subject: str, body: bytes) -> str:
         """Returns a token for the node that the subject proves.
 
-        Raises InvalidInput for a request of another node or a blocked one, NatsError if the account cannot be stored.
+        Raises InvalidInput for a request of another node or a blocked one, Unavailable if the account is not stored.
         """
         request = parse_request(body)
         if subject != f"{ENROL}.{subject_token(request.node)}":
@@ -109,13 +120,13 @@ class AccessIssuer:
                 if block is not None and self._stored.get(node) != block.since:
                     try:
                         await self._store(node)
-                    except (NatsError, TimeoutError, OSError) as error:
-                        _log.warning("access of an agent not changed yet", node=node, error=repr(error))
+                    except Unavailable as error:
+                        _log.warning("access of an agent not changed yet", node=node, error=error.message)
             await asyncio.sleep(REVOKE_SECONDS)
 
     async def _store(self, node: str) -> None:
         block = self._blocks().last(node)
         account = self._authority.agent_account(self._agent, node, block)
-        await self._system.request(CLAIMS_UPDATE, account.encode(), timeout=UPDATE_SECONDS)
+        await store_account(self._system, account)
         if block is not None:
             self._stored[node] = block.since

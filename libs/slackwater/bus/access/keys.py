@@ -85,7 +85,7 @@ def _encoded(content: bytes) -> str:
 def _decoded(text: str) -> bytes:
     try:
         content = base64.b32decode(text.strip() + "=" * (-len(text.strip()) % 8))
-    except binascii.Error:
+    except ValueError:  # binascii.Error is one; what is not ASCII another
         content = b""
     if len(content) < KEY_BYTES or content[-2:] != _checksum(content[:-2]):
         raise Misconfigured("this is no NATS key: its checksum is wrong", field="seed")
