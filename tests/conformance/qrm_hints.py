@@ -16,7 +16,7 @@ from slackwater.kernels.topology.hints import (
     single_node_hints,
     widest_of_narrowest,
 )
-from slackwater.kernels.topology.machine import mean_distance
+from slackwater.kernels.topology.machine import CpuMachine
 from slackwater.kernels.topology.merge import Distances, MergePolicy, distances_between, merge, prefers_candidate
 from slackwater.kernels.topology.merge_numeric import merge_numeric
 from slackwater.model.errors import InvalidInput
@@ -71,7 +71,8 @@ def compared(case: Case) -> Verdict:
 
 def distance(case: Case) -> Verdict:
     rows = {one: dict(enumerate(row)) for one, row in enumerate(case["distances"])}
-    return compare(mean_distance(case["nodes"], rows), case["expect"], relative=1e-9)
+    nodes = case["nodes"]
+    return compare(CpuMachine((), rows).distance_sum(nodes) / len(nodes) ** 2, case["expect"], relative=1e-9)
 
 
 def closest(case: Case) -> Verdict:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from slackwater.agent.adapters.linux.cpu_machine import read_machine
 from slackwater.kernels.topology.cpu_list import MOST_CPUS, cpu_list_text, parse_cpu_list, parse_distances
-from slackwater.kernels.topology.machine import Cpu, CpuMachine, UnitLevel, mean_distance
+from slackwater.kernels.topology.machine import Cpu, CpuMachine, UnitLevel
 from slackwater.model.errors import InvalidInput
 
 
@@ -93,4 +93,3 @@ def test_distances_are_numbers() -> None:
     assert parse_distances("10  21\n") == (10, 21)
     with pytest.raises(InvalidInput, match="distance"):
         parse_distances("10 -21")
-    assert mean_distance((0, 1), {0: {0: 10, 1: 21}, 1: {0: 21, 1: 10}}) == 15.5

@@ -95,8 +95,3 @@ def _grouped(cpus: Iterable[Cpu], level: UnitLevel) -> Mapping[int, frozenset[in
     for cpu in cpus:
         units.setdefault(cpu.at(level), set()).add(cpu.id)
     return {unit: frozenset(members) for unit, members in units.items()}
-
-
-def mean_distance(nodes: Sequence[int], distances: Mapping[int, Mapping[int, int]]) -> float:
-    """Returns the mean distance of all ordered pairs of nodes, a node with itself included."""
-    return sum(distances[one][other] for one in nodes for other in nodes) / len(nodes) ** 2
