@@ -149,7 +149,7 @@ class Attacker:
 
     async def send(self, mutations: Iterable[Mutation], per_second: float, seconds: float = float("inf")) -> None:
         """Send at a fixed rate, until the time is over or all are sent."""
-        jetstream, began = self.bus.client.jetstream(timeout=3), time.monotonic()
+        jetstream, began = self.bus.client.jetstream(timeout=1), time.monotonic()
         for number, mutation in enumerate(mutations):
             due = began + number / per_second
             if due - began > seconds:
@@ -158,7 +158,7 @@ class Attacker:
             try:
                 kept = await jetstream.publish(mutation.subject, mutation.body, headers=mutation.headers or None)
             except (NatsError, TimeoutError, ValueError):
-                self.refused_by_broker[mutation.family] += 1  # too large, or no headers of NATS
+                self.refused_by_broker[mutation.family] += 1  # too large (ends the connection), or no headers of NATS
                 continue
             self.sent.append(Sent(mutation, kept.stream, kept.seq))
 

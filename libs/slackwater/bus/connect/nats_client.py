@@ -15,7 +15,7 @@ from nats.errors import SecureConnRequiredError
 from slackwater.telemetry.logs import leave_out
 
 _ANSWER = b"PUB $JS.ACK."
-_LOGIN_ENDS = ("authentication expired", "authentication revoked", "maximum account active connections exceeded")
+_STALE = "stale connection"
 
 
 @dataclass
@@ -82,12 +82,13 @@ class SteadyClient(Client):
         await super()._connect_to_server(s)
 
     async def _process_err(self, err_msg: str) -> None:
-        """Reconnect when the broker ends the login: the plain client closes for ever. Credentials may be renewed."""
-        if any(words in err_msg.lower() for words in _LOGIN_ENDS):
+        """Report the broker's error and go on: the plain client closes for ever, also where the broker does not. Where
+        the broker ends the connection, its end is read, and the client connects again.
+        """
+        if _STALE in err_msg.lower():
+            await super()._process_err(err_msg)
+        else:
             await self._error_cb(NatsError(f"nats: {err_msg.strip(chr(39))}"))
-            await self._process_op_err(NatsError(err_msg))
-            return
-        await super()._process_err(err_msg)
 
     async def _process_pong(self) -> None:
         if self._pongs and self._pongs[0].done():
