@@ -16,7 +16,7 @@ from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.codec.decoder import decode_message
 from slackwater.bus.codec.failures import node_of
 from slackwater.bus.consume.agent_blocks import Blocks
-from slackwater.bus.consume.agent_rates import agent_gates
+from slackwater.bus.consume.agent_rates import AgentRates, agent_gates
 from slackwater.bus.consume.dead_letter_store import DeadLetterStore
 from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.consume.metrics import BusMetrics
@@ -177,7 +177,8 @@ class MemoryBus:
         wanted = None if key is None else [subject_token(part) for part in key.split("/")]
         position = 0
         keeps_last = self.broker.topology.keeps_last(payload.STREAM)
-        delivery = WatchDelivery(payload, handler, lambda: self.blocks, self.unread, keeps_last=keeps_last)
+        rates = AgentRates(payload, payload.TYPE, BusMetrics(process_meters()))
+        delivery = WatchDelivery(payload, handler, lambda: self.blocks, self.unread, rates, keeps_last=keeps_last)
 
         async def work() -> float | None:
             nonlocal position
@@ -191,7 +192,7 @@ class MemoryBus:
                 if superseded or (wanted is not None and tokens[: len(wanted)] != wanted):
                     continue
                 wanted_now.append(message)
-            await delivery.deliver(wanted_now)
+            await delivery.deliver(wanted_now, self.broker.clock.monotonic())
             if caught_up is not None:
                 caught_up()
             return None

@@ -227,8 +227,8 @@ def _judge_letters(result: Result, attack: Attack) -> None:
     sent = [*attack.by_agent.sent, *attack.by_services.sent]
     rows = table(sent, attack.letters, attack.by_agent.refused_by_broker + attack.by_services.refused_by_broker)
     result.facts["poison"] = rows
-    refused, arrived = attack.by_agent.refused_by_broker.total(), len(attack.by_agent.sent)
-    result.promise(f"the broker takes most that the agent sends ({arrived}, not {refused})", arrived > 4 * refused)
+    refusals, taken = attack.by_agent.refused_by_broker.total(), len(attack.by_agent.sent)
+    result.promise(f"the broker takes most that the agent sends ({taken}, not {refusals})", taken > 4 * refusals)
     result.facts["poisoned_messages"] = len(sent)
     result.facts["dead_letters_by_reason"] = dict(Counter(letter.reason for letter in attack.letters))
     result.facts["metrics"] = dict(sorted(attack.metrics.items()))

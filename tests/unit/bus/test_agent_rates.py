@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,23 +10,36 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from test_block_gate import Delivered
 
+from slackwater.bus.admin.streams import ConsumerSpec
+from slackwater.bus.codec.cloudevents import Message, encode
+from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.bus.consume.agent_rates import (
     AT_ONCE,
     BYTES_AT_ONCE,
     BYTES_EVERY_SECONDS,
     EVERY_SECONDS,
+    FLOOD_PAUSE_SECONDS,
     HELD_SECONDS,
+    AgentRates,
     RateGate,
     agent_gates,
 )
 from slackwater.bus.consume.metrics import BusMetrics
+from slackwater.bus.consume.settlement import Settler
 from slackwater.bus.consume.stats import Counters
-from slackwater.events.envelope import Payload
+from slackwater.bus.port import Done, Received, Settlement
+from slackwater.bus.read.unread import UnreadSubjects
+from slackwater.bus.read.watch import WatchDelivery
+from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.bounds import MOST_DOCUMENT
 from slackwater.telemetry.metrics import Meters
+from slackwater.testing.reports import described, report
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
 
 class Scene:
@@ -108,3 +123,80 @@ async def test_of_each_node_as_many_pass_as_if_it_were_alone(published: list[tup
         alone = await Scene().gate.admit(own)
         assert [one for one in together if one in own] == list(alone)
         assert len(alone) <= AT_ONCE + now / EVERY_SECONDS + 1
+
+
+class Watching:
+    """A watch of one type, and what it handed on."""
+
+    def __init__(self, payload: type[Payload], *, keeps_last: bool) -> None:
+        registry = CollectorRegistry()
+        meters = Meters(registry)
+        self.registry, self.seen = registry, list[Any]()
+        rates, unread = AgentRates(payload, "w", BusMetrics(meters)), UnreadSubjects(meters)
+        self.delivery = WatchDelivery(payload, self._note, Blocks, unread, rates, keeps_last=keeps_last)
+
+    async def _note(self, event: Event[Any]) -> None:
+        self.seen.append(event.data)
+
+    def over(self, node: str) -> float | None:
+        return self.registry.get_sample_value("slackwater_bus_over_rate_total", {"node": node})
+
+
+def usage(node: str, sequence: int) -> Message:
+    return encode(event_of(report(node, sequence, NOW), source=f"agent/{node}", time=NOW))
+
+
+def description(cpu_milli: int) -> Message:
+    return encode(event_of(described("bad", NOW, cpu_milli=cpu_milli), source="agent/bad", time=NOW))
+
+
+async def test_a_watch_decodes_no_more_of_an_agent_than_its_rate() -> None:
+    watching = Watching(UsageReported, keeps_last=False)
+    await watching.delivery.deliver([*(usage("bad", number) for number in range(AT_ONCE + 50)), usage("good", 1)], 0.0)
+    assert [data.sequence for data in watching.seen] == [*range(AT_ONCE), 1]
+    assert (watching.over("bad"), watching.over("good")) == (50.0, None)
+    await watching.delivery.deliver([usage("bad", 999)], EVERY_SECONDS)
+    assert watching.seen[-1].sequence == 999
+
+
+async def test_a_watch_reads_the_newest_last_value_above_the_rate_once_the_rate_allows_it() -> None:
+    watching = Watching(NodeDescribed, keeps_last=True)
+    await watching.delivery.deliver([description(1000 + number) for number in range(AT_ONCE + 3)], 0.0)
+    assert len(watching.seen) == AT_ONCE
+    await watching.delivery.deliver([], 0.0)
+    assert (len(watching.seen), watching.over("bad")) == (AT_ONCE, 3.0)
+    await watching.delivery.deliver([], 2 * EVERY_SECONDS)
+    assert [data.facts.capacity.cpu_milli for data in watching.seen[AT_ONCE:]] == [1000 + AT_ONCE + 2]
+    await watching.delivery.deliver([], 9 * EVERY_SECONDS)
+    assert len(watching.seen) == AT_ONCE + 1
+
+
+async def test_a_reader_that_leaves_most_unread_pauses_before_the_next_batch() -> None:
+    scene, paused = Scene(), list[float]()
+
+    async def handler(batch: Sequence[Received[EvictionCompleted]]) -> Sequence[Settlement]:
+        return [Done()] * len(batch)
+
+    async def bury(*_: object) -> bool:
+        return True
+
+    async def sleep(seconds: float) -> None:
+        paused.append(seconds)
+
+    settler = Settler(
+        EvictionCompleted, "c", ConsumerSpec(event="eviction.completed"), handler, bury, scene.counters,
+        gates=[scene.gate], sleep=sleep,
+    )  # fmt: skip
+    await settler.settle([completed("bad") for _ in range(AT_ONCE)])
+    assert paused == []
+    await settler.settle([*(completed("bad") for _ in range(AT_ONCE)), completed("good")])
+    assert paused == [FLOOD_PAUSE_SECONDS]
+    await settler.settle([completed("bad"), completed("good")])
+    assert paused == [FLOOD_PAUSE_SECONDS]
+
+
+async def test_a_watch_says_whether_it_left_most_unread() -> None:
+    watching = Watching(UsageReported, keeps_last=False)
+    assert not await watching.delivery.deliver([usage("bad", number) for number in range(AT_ONCE)], 0.0)
+    assert await watching.delivery.deliver([usage("bad", 1), usage("bad", 2), usage("good", 1)], 0.0)
+    assert not await watching.delivery.deliver([], 0.0)

@@ -11,6 +11,8 @@ from slackwater.bus.codec import decoder
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.codec.decoder import decode_message
 from slackwater.bus.consume.agent_blocks import Blocks
+from slackwater.bus.consume.agent_rates import AgentRates
+from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.read.broadcast import BroadcastSubscription
 from slackwater.bus.read.stream_reader import stream_event
 from slackwater.bus.read.unread import UnreadSubjects
@@ -78,7 +80,8 @@ async def test_a_message_that_fails_to_decode_is_skipped_by_watchers_and_subscri
     async def note(event: Event[Any]) -> None:
         heard.append(event)
 
-    await WatchDelivery(NodeLivenessChanged, note, Blocks, UNREAD, keeps_last=True).deliver([MESSAGE])
+    rates = AgentRates(NodeLivenessChanged, "w", BusMetrics(process_meters()))
+    await WatchDelivery(NodeLivenessChanged, note, Blocks, UNREAD, rates, keeps_last=True).deliver([MESSAGE], 0.0)
     await BroadcastSubscription(LeaseRenewed, UNREAD, {object(): note}).deliver(
         Message(MESSAGE.subject, MESSAGE.headers, MESSAGE.body)
     )

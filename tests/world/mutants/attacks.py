@@ -13,9 +13,9 @@ ATTACKS = (
         "what one agent publishes too fast is left unread of all",
         (
             Edit(
-                "bus.consume.agent_rates:RateGate._is_within",
-                "return self._rates.acquire(node, stored_at)",
-                'return self._rates.acquire("", stored_at)',
+                "bus.consume.agent_rates:AgentRates.allows",
+                "return self._rates.acquire(node, at_seconds)",
+                'return self._rates.acquire("", at_seconds)',
             ),
         ),
         ("acknowledged reports are stored",),

@@ -28,7 +28,7 @@ from slackwater.bus.connect.publisher import NotStored, StreamPublisher
 from slackwater.bus.connect.round_trips import RoundTrips
 from slackwater.bus.consume.agent_block_watch import BlockWatch
 from slackwater.bus.consume.agent_blocks import Blocks
-from slackwater.bus.consume.agent_rates import agent_gates
+from slackwater.bus.consume.agent_rates import FLOOD_PAUSE_SECONDS, AgentRates, agent_gates
 from slackwater.bus.consume.dead_letter_store import DeadLetterStore
 from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.consume.deliveries import NatsDelivery, ReadDelivery
@@ -97,7 +97,8 @@ class NatsBus:
         self._readers = ReaderTasks(self._heal)
         self._metrics = BusMetrics(process_meters())
         lost_values()  # its metric is there before the first loss
-        self._dead_letters = DeadLetterStore(self._bury, clock or SystemClock(), self._metrics)
+        self._clock = clock or SystemClock()
+        self._dead_letters = DeadLetterStore(self._bury, self._clock, self._metrics)
         self.blocks = Blocks()
         """Blocked agents; filled while this process consumes agent events."""
         self._block_watch = BlockWatch(client, self._js, self._readers, self.blocks, self.unread)
@@ -241,15 +242,17 @@ class NatsBus:
     ) -> AsyncIterator[None]:  # fmt: skip
         stream, filters, start = payload.STREAM, [subjects_below(payload, key)], Start(None)
         reader = OrderedReader(self._client, self._js, stream, filters, start, WATCH_BATCH, confined=self._confined)
-        keeps_last = self._topology.keeps_last(stream)
-        delivery = WatchDelivery(payload, handler, lambda: self.blocks, self.unread, keeps_last=keeps_last)
+        rates, keeps_last = AgentRates(payload, self._name, self._metrics), self._topology.keeps_last(stream)
+        delivery = WatchDelivery(payload, handler, lambda: self.blocks, self.unread, rates, keeps_last=keeps_last)
         await self._block_watch.load(payload)
 
         async def work() -> bool:
             if caught_up is not None and await reader.had_none():
                 caught_up()
             messages = await reader.next()
-            await delivery.deliver(Message(m.subject, m.headers or {}, m.data) for m in messages)
+            found = [Message(message.subject, message.headers or {}, message.data) for message in messages]
+            if await delivery.deliver(found, self._clock.monotonic()):
+                await asyncio.sleep(FLOOD_PAUSE_SECONDS)
             if caught_up is not None and (not messages[-1].metadata.num_pending if messages else reader.idle):
                 caught_up()
             return bool(messages)

@@ -1,4 +1,4 @@
-"""Rates of agents: a consumer leaves unread what one agent publishes faster than any agent has reason to."""
+"""Rates of agents: a reader leaves unread what one agent publishes faster than any agent has reason to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 AT_ONCE, EVERY_SECONDS = 200, 1 / 16
-"""Per node and consumer: the burst, then one message per EVERY_SECONDS. An agent reports once a second at most, and no
+"""Per node and reader: the burst, then one message per EVERY_SECONDS. An agent reports once a second at most, and no
 stream keeps more than 200 messages of one of its subjects (a test holds that).
 """
 BYTES_AT_ONCE, BYTES_EVERY_SECONDS = 4 * 1_048_576, 1 / 1_048_576
@@ -29,6 +29,16 @@ refused message of 1 MB costs each of its readers 8 to 28 ms of CPU.
 HELD_SECONDS = 5.0
 """Until a last value is delivered again, unless a newer one has taken its place."""
 LOG_SECONDS = 60.0
+FLOOD_PAUSE_SECONDS = 0.1
+"""A reader that leaves most of a batch unread pauses before the next one. Without a pause each reader of a flood takes
+all the CPU it can get, to read and drop; with it, the broker drops what newer messages replace (a stream keeps 60
+reports of a node).
+"""
+
+
+def is_flood(unread: int, messages: int) -> bool:
+    """Returns whether most of a batch was left unread."""
+    return 2 * unread > messages
 
 
 def agent_gates(
@@ -49,42 +59,57 @@ def agent_gates(
     )
 
 
+class AgentRates:
+    """What one reader may still read of each agent. What is above is counted by node, and logged once a minute."""
+
+    def __init__(self, payload: type[Payload], reader: str, metrics: BusMetrics) -> None:
+        self._payload = payload
+        self._reader = reader
+        self._metrics = metrics
+        self._rates = TokenBuckets[str](AT_ONCE, EVERY_SECONDS)
+        self._byte_rates = TokenBuckets[str](BYTES_AT_ONCE, BYTES_EVERY_SECONDS)
+        self._logged = TokenBuckets[str](1, LOG_SECONDS)
+
+    def allows(self, subject: str, at_seconds: float, size_bytes: int) -> bool:
+        """Returns whether a message is to be read, which then counts; always for what a service says."""
+        if not is_of_agent(self._payload, subject):
+            return True
+        node = node_of(subject)
+        return self._rates.acquire(node, at_seconds) and self._byte_rates.acquire(node, at_seconds, size_bytes)
+
+    def note(self, subject: str, at_seconds: float) -> None:
+        """Count a message that is left unread."""
+        node = node_of(subject)
+        self._metrics.over_rate.labels(self._metrics.node_label(node)).inc()
+        if self._logged.acquire(node, at_seconds):
+            log.warning("messages of an agent left unread", reader=self._reader, node=node, reason="rate")
+
+
 class RateGate:
-    """Settles the messages of one consumer that are above the rate of their agent: unread, counted by node, logged once
-    a minute. Times are those at which the broker stored them, so that a backlog is no flood. Where the stream keeps the
-    last value (`keeps_last`) it is delivered again later, because it may be what is in force.
+    """Settles the messages of one consumer that are above the rate of their agent, unread. Times are those at which the
+    broker stored them, so that a backlog is no flood. Where the stream keeps the last value (`keeps_last`) it is
+    delivered again later, because it may be what is in force.
     """
 
     def __init__(
         self, payload: type[Payload], consumer: str, counters: Counters, metrics: BusMetrics, *, keeps_last: bool
     ) -> None:
-        self._payload = payload
-        self._consumer = consumer
+        self._rates = AgentRates(payload, consumer, metrics)
         self._counters = counters
-        self._metrics = metrics
         self._keeps_last = keeps_last
-        self._rates = TokenBuckets[str](AT_ONCE, EVERY_SECONDS)
-        self._byte_rates = TokenBuckets[str](BYTES_AT_ONCE, BYTES_EVERY_SECONDS)
-        self._logged = TokenBuckets[str](1, LOG_SECONDS)
 
     async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
         """Returns the messages to handle; the others are settled."""
         admitted: list[Delivery] = []
         for delivery in batch:
-            node, stored_at = node_of(delivery.subject), delivery.stored_at_seconds
-            is_first = delivery.deliveries == 1 and is_of_agent(self._payload, delivery.subject)
-            if not is_first or self._is_within(node, stored_at, len(delivery.body)):
+            subject, stored_at = delivery.subject, delivery.stored_at_seconds
+            if delivery.deliveries > 1 or self._rates.allows(subject, stored_at, len(delivery.body)):
                 admitted.append(delivery)
                 continue
-            self._metrics.over_rate.labels(self._metrics.node_label(node)).inc()
-            if self._logged.acquire(node, stored_at):
-                log.warning("messages of an agent left unread", consumer=self._consumer, node=node, reason="rate")
+            self._rates.note(subject, stored_at)
             if self._keeps_last:
                 await delivery.nak(HELD_SECONDS)
             else:
                 self._counters.done += 1
                 await delivery.ack()
         return admitted
-
-    def _is_within(self, node: str, stored_at: float, size_bytes: int) -> bool:
-        return self._rates.acquire(node, stored_at) and self._byte_rates.acquire(node, stored_at, size_bytes)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from slackwater.bus.admin.streams import ConsumerSpec
 from slackwater.bus.codec.cloudevents import subject_key
+from slackwater.bus.consume.agent_rates import FLOOD_PAUSE_SECONDS, is_flood
 from slackwater.bus.consume.cooperative import AT_ONCE, yield_between
 from slackwater.bus.consume.handlers import Bury, Handling, Readable
 from slackwater.bus.consume.stats import Counters
@@ -114,8 +115,14 @@ class Settler(Generic[P]):
         self._counters.delivered += len(batch)
         self._counters.pending = batch[-1].pending
         self._handling.meter.delivered(sum(delivery.deliveries > 1 for delivery in batch))
+        admitted = batch
         for gate in self._gates:
-            batch = await gate.admit(batch)
+            admitted = await gate.admit(admitted)
+        await self._settle_admitted(admitted)
+        if is_flood(len(batch) - len(admitted), len(batch)):
+            await self._sleep(FLOOD_PAUSE_SECONDS)
+
+    async def _settle_admitted(self, batch: Sequence[Delivery]) -> None:
         left = list(await self._worth_reading(batch))
         async with _kept_in_progress(left, self._spec.ack_wait_seconds / 2):
             if not self._spec.latest_only:

@@ -1,14 +1,15 @@
-"""Delivers watched messages: decodes each and calls the handler; a failure affects this message only, and a blocked
-agent's waits.
+"""Delivers watched messages: decodes each and calls the handler; a failure affects this message only, and those of an
+agent that is blocked, or too fast, wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.consume.agent_blocks import Blocks
+from slackwater.bus.consume.agent_rates import AgentRates, is_flood
 from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.events.envelope import Event, Payload, subjects_of
 from slackwater.model.errors import Unavailable
@@ -31,7 +32,8 @@ def subjects_below(payload: type[Payload], key: str | None) -> str:
 
 class WatchDelivery(Generic[P]):
     """Delivers the messages of one watch to its handler. What a blocked agent sent waits, one message for each subject,
-    as long as the block is in force; in a stream that does not keep the last value it is left unread for good.
+    as long as the block is in force; so does what an agent sends above its rate, until that allows one. In a stream
+    that does not keep the last value both are left unread for good.
     """
 
     def __init__(
@@ -40,31 +42,45 @@ class WatchDelivery(Generic[P]):
         handler: Callable[[Event[P]], Awaitable[None]],
         blocks: Callable[[], Blocks],
         unread: UnreadSubjects,
+        rates: AgentRates,
         *,
         keeps_last: bool,
     ) -> None:
         self._payload = payload
         self._unread = unread
+        self._rates = rates
         self._handler = handler
         self._blocks = blocks
         self._keeps_last = keeps_last
         self._withheld: dict[str, Message] = {}
 
-    async def deliver(self, messages: Iterable[Message]) -> None:
-        """Call the handler with what agents sent that are no longer blocked, then with each message unless its agent is
-        blocked. Raises nothing but cancellation.
+    async def deliver(self, messages: Sequence[Message], now_seconds: float) -> bool:
+        """Call the handler with what waited and may be read now, then with each message that need not wait.
+        `now_seconds` is monotonic: no stream keeps more messages of a subject than an agent may send at once, so a
+        backlog is no flood. Returns whether most was left unread. Raises nothing but cancellation.
         """
-        released = [message for message in self._withheld.values() if not self._is_hidden(message)]
-        for message in (*released, *messages):
-            await self._deliver(message)
-
-    async def _deliver(self, message: Message) -> None:
-        self._withheld.pop(message.subject, None)
-        if self._is_hidden(message):
+        unread = 0
+        for message in tuple(self._withheld.values()):
+            if self._is_readable(message, now_seconds):
+                await self._handle(message)
+        for message in messages:
+            if self._is_readable(message, now_seconds):
+                await self._handle(message)
+                continue
+            unread += 1
             if self._keeps_last:
                 self._withheld[message.subject] = message
-            return
-        await self._handle(message)
+        return is_flood(unread, len(messages))
+
+    def _is_readable(self, message: Message, now_seconds: float) -> bool:
+        if self._is_hidden(message):
+            return False
+        if self._rates.allows(message.subject, now_seconds, len(message.body)):
+            self._withheld.pop(message.subject, None)
+            return True
+        if self._withheld.get(message.subject) is not message:
+            self._rates.note(message.subject, now_seconds)
+        return False
 
     def _is_hidden(self, message: Message) -> bool:
         return self._blocks().hides(self._payload, message.subject)
