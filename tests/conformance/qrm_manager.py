@@ -11,7 +11,7 @@ from typing import Any
 from verdicts import Adaptor, Case, Verdict, compare, not_covered
 
 from slackwater.agent.domain.resource_manager.checkpoint import checkpoint_text, checksum, entries_of
-from slackwater.agent.domain.resource_manager.endpoints import Endpoint, node_resources
+from slackwater.agent.domain.resource_manager.endpoints import PluginEndpoint, node_resources
 from slackwater.agent.domain.resource_manager.manager import ResourceManager, drive
 from slackwater.agent.domain.resource_manager.messages import (
     QOS_LEVEL,
@@ -139,7 +139,7 @@ def scenario(case: Case) -> Verdict:
     plugin = _MockPlugin(fails=given.get("plugin") == "error", reports=given.get("reconcileReports"))
     options = PluginOptions(need_reconcile=True)
     stopped_at = 0.0 if given.get("plugin") in ("stopped", "dead") else None
-    manager = ResourceManager(endpoints={_RESOURCE: Endpoint(_RESOURCE, options, stopped_at=stopped_at)})
+    manager = ResourceManager(endpoints={_RESOURCE: PluginEndpoint(_RESOURCE, options, stopped_at=stopped_at)})
     request, file, got = float(given["request"]), "", dict[str, Any]()
     for step in case["when"]:
         annotations = {QOS_LEVEL: given["qos"]} if given.get("qos") else {}
@@ -169,7 +169,7 @@ def scenario(case: Case) -> Verdict:
 def hints(case: Case) -> Verdict:
     plugin = _MockPlugin(hints=None if case.get("pluginHints") is None else [_hint(one) for one in case["pluginHints"]])
     options = PluginOptions(with_topology_alignment=True)
-    endpoints = {_RESOURCE: Endpoint(_RESOURCE, options)} if case["plugin"] else {}
+    endpoints = {_RESOURCE: PluginEndpoint(_RESOURCE, options)} if case["plugin"] else {}
     manager = ResourceManager(endpoints=endpoints)
     container = ContainerSpec("container", {_RESOURCE: float(case["request"])})
     pod = PodSpec("pod", containers=[container], owner_kind=case.get("ownerKind", ""))
@@ -188,7 +188,8 @@ def capacity(case: Case) -> Verdict:
     states = case.get("endpoints") or dict.fromkeys(case.get("plugin") or {}, "runs")
     since = {"stopped 5m+": now - 301, "runs": None}
     endpoints = {
-        name: Endpoint(name, PluginOptions(), stopped_at=since.get(state, now - 1)) for name, state in states.items()
+        name: PluginEndpoint(name, PluginOptions(), stopped_at=since.get(state, now - 1))
+        for name, state in states.items()
     }
     reports = {
         name: {name: AllocatableResource(part["allocatable"], part["capacity"], part["node"], part["scalar"])}

@@ -11,7 +11,7 @@ from qrm_plugins import shown_allocation
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered
 
 from slackwater.agent.domain.resource_manager.cpu_plugin import CpuPlugin, CpuPluginRules
-from slackwater.agent.domain.resource_manager.endpoints import Endpoint
+from slackwater.agent.domain.resource_manager.endpoints import PluginEndpoint
 from slackwater.agent.domain.resource_manager.manager import ManagerRules, Reconciliation, ResourceManager, drive
 from slackwater.agent.domain.resource_manager.memory_plugin import MemoryNode, MemoryPlugin
 from slackwater.agent.domain.resource_manager.messages import PREFIX, QOS_LEVEL, Allocation, PluginCall, QosLevel
@@ -50,7 +50,7 @@ class Node:
     _pods: list[PodSpec] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        endpoints = {name: Endpoint(name, plugin.options) for name, plugin in self.plugins.items()}
+        endpoints = {name: PluginEndpoint(name, plugin.options) for name, plugin in self.plugins.items()}
         self.manager = ResourceManager(ManagerRules(nodes=MACHINE.numa_nodes), endpoints)
 
     def _answer(self, call: PluginCall) -> Any:

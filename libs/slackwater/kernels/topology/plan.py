@@ -163,7 +163,7 @@ class _Planned:
         left = len(usable) - max(offered, reclaimed_floor or 0)
         if sum(sizes.values()) < left:
             sizes = fit_pools(sizes, left, expand=True)
-        overlaps = len(pools) > len(usable)
+        overlaps = len(pools) > len(usable) or not self.demand.rules.partitioned
         chosen = dict.fromkeys(pools, usable) if overlaps else self._place(sizes, usable)
         for name, cpus in chosen.items():
             self.pools[name] = cpus
@@ -229,6 +229,9 @@ class _Planned:
         before = self.demand.in_force.get(RECLAIMED_POOL)
         present = before.cpus & self._common if before else _Cpus()
         needed = max(rules.reclaimed_floor, ceil((offered or 0) / 1000))
+        if not rules.partitioned:
+            present = self.free = self._common
+            needed = len(self._common)
         size = min(needed, len(self.free))
         own = allocate_in_turn(self.machine, present & self.free, min(size, len(present & self.free)))
         own |= allocate_in_turn(self.machine, self.free - own, size - len(own))
@@ -240,7 +243,14 @@ class _Planned:
         rule = next(rule for step, rule in _steps(sizes[0], len(cpus)) if step)
         self.pools[RECLAIMED_POOL] = cpus
         self.decisions.append(
-            PoolDecision(RECLAIMED_POOL, *sizes, rule, requests, offered_milli=offered, overlaps=bool(shared))
+            PoolDecision(
+                RECLAIMED_POOL,
+                *sizes,
+                rule,
+                requests,
+                offered_milli=offered,
+                overlaps=bool(shared) or not rules.partitioned,
+            )
         )
         for holder in holders:
             inside = cpus & _of_nodes(self.machine, holder.nodes) if holder.nodes else cpus

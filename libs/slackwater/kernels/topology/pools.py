@@ -74,6 +74,7 @@ class PoolRules:
     shrink_most           CPUs by which it shrinks, not sooner than `shrink_after_seconds` after its last change
     pressure_bound        above it, a pool grows by one CPU whatever is predicted
     bound_factor          CPUs per requested one of a pool that is bound to a NUMA node
+    partitioned           without it, all pools have every CPU that is not dedicated: weights alone are between them
     """
 
     floor: int = 1
@@ -84,6 +85,7 @@ class PoolRules:
     shrink_after_seconds: float = 30.0
     pressure_bound: float = 0.1
     bound_factor: float = 2.0
+    partitioned: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.agent.domain.resource_manager.endpoints import Endpoint
+from slackwater.agent.domain.resource_manager.endpoints import PluginEndpoint
 from slackwater.agent.domain.resource_manager.manager import ManagerRules, ResourceManager
 from slackwater.agent.domain.resource_manager.messages import (
     QOS_LEVEL,
@@ -63,7 +63,7 @@ class MockPlugins:
 
 
 def manager(*resources: str, rules: ManagerRules | None = None) -> ResourceManager:
-    endpoints = {name: Endpoint(name, RECONCILED) for name in resources}
+    endpoints = {name: PluginEndpoint(name, RECONCILED) for name in resources}
     return ResourceManager(rules or ManagerRules(nodes=(0, 1)), endpoints)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from mock_plugins import MockPlugins, manager, pod
 
-from slackwater.agent.domain.resource_manager.endpoints import Endpoint
+from slackwater.agent.domain.resource_manager.endpoints import PluginEndpoint
 from slackwater.agent.domain.resource_manager.manager import (
     NOT_ALIGNED,
     NOT_ALLOCATED,
@@ -88,7 +88,7 @@ def test_a_tolerated_failure_is_said(level: QosLevel | None) -> None:
 
 def test_a_stopped_plugin_is_a_failure() -> None:
     node = manager("cpu")
-    node.endpoints = {"cpu": Endpoint("cpu", RECONCILED, stopped_at=1.0)}
+    node.endpoints = {"cpu": PluginEndpoint("cpu", RECONCILED, stopped_at=1.0)}
     admission = drive(node.admit(pod(level=QosLevel.DEDICATED)), MockPlugins().answer)
     assert "endpoint cpu has been stopped" in admission.message
 
@@ -157,7 +157,7 @@ def test_pods_that_are_not_the_managers() -> None:
 
 def test_a_resource_without_a_plugin_is_ignored_and_one_without_alignment_has_no_hints() -> None:
     plugins, node = MockPlugins(hints={"cpu": ()}), manager()
-    node.endpoints = {"cpu": Endpoint("cpu", NO_OPTIONS)}
+    node.endpoints = {"cpu": PluginEndpoint("cpu", NO_OPTIONS)}
     admission = drive(node.admit(pod()), plugins.answer)
     assert admission.is_admitted
     assert plugins.asked(Rpc.HINTS) == []

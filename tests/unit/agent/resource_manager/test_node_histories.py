@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from slackwater.agent.domain.resource_manager.checkpoint import checkpoint_text, entries_of
 from slackwater.agent.domain.resource_manager.cpu_plugin import CpuPlugin, CpuPluginRules
-from slackwater.agent.domain.resource_manager.endpoints import Endpoint
+from slackwater.agent.domain.resource_manager.endpoints import PluginEndpoint
 from slackwater.agent.domain.resource_manager.manager import ManagerRules, PluginCalls, ResourceManager, drive
 from slackwater.agent.domain.resource_manager.memory_plugin import MemoryNode, MemoryPlugin
 from slackwater.agent.domain.resource_manager.messages import QOS_LEVEL, PluginCall, QosLevel
@@ -45,7 +45,7 @@ class NodeHistory(RuleBasedStateMachine):
         self.cpu.now = self.now
         self.memory = MemoryPlugin([MemoryNode(node, node // 2, _BYTES) for node in range(4)])
         self.plugins: dict[str, ResourcePlugin] = {"cpu": self.cpu, "memory": self.memory}
-        endpoints = {name: Endpoint(name, plugin.options) for name, plugin in self.plugins.items()}
+        endpoints = {name: PluginEndpoint(name, plugin.options) for name, plugin in self.plugins.items()}
         self.manager = ResourceManager(ManagerRules(nodes=MACHINE.numa_nodes), endpoints)
         self.manager.load(entries_of(self.file))
         for pod in self.pods.values():

@@ -17,7 +17,7 @@ _SOCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class PluginEndpoint:
     """The plugin of a resource. `socket` is its file in the directory of plugins; empty: it is in this process."""
 
     resource: str
@@ -30,7 +30,7 @@ class Endpoint:
         return self.stopped_at is None
 
 
-Endpoints = Mapping[str, Endpoint]
+Endpoints = Mapping[str, PluginEndpoint]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def register(endpoints: Endpoints, registration: Registration) -> Endpoints:
             code="plugin_registered",
             field="resource_name",
         )
-    endpoint = Endpoint(registration.resource, registration.options, registration.socket)
+    endpoint = PluginEndpoint(registration.resource, registration.options, registration.socket)
     return {**endpoints, registration.resource: endpoint}
 
 
@@ -78,7 +78,7 @@ def stop(endpoints: Endpoints, resource: str, now: float) -> Endpoints:
 
 def expected(endpoints: Endpoints, resources: Iterable[str], now: float) -> Endpoints:
     """Returns the endpoints with a place for the plugin of each resource that a checkpoint names."""
-    places = {name: Endpoint(name, NO_OPTIONS, stopped_at=now) for name in resources if name not in endpoints}
+    places = {name: PluginEndpoint(name, NO_OPTIONS, stopped_at=now) for name in resources if name not in endpoints}
     return {**endpoints, **places}
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from slackwater.agent.domain.resource_manager.checkpoint import Entries
-from slackwater.agent.domain.resource_manager.endpoints import Endpoint, Endpoints
+from slackwater.agent.domain.resource_manager.endpoints import Endpoints, PluginEndpoint
 from slackwater.agent.domain.resource_manager.messages import (
     Allocated,
     Allocation,
@@ -266,7 +266,7 @@ class ResourceManager:
         return requested
 
     def _ask(self, name: str, rpc: Rpc, request: ResourceRequest) -> PluginCalls[Any]:
-        endpoint: Endpoint = self.endpoints[name]
+        endpoint: PluginEndpoint = self.endpoints[name]
         if not endpoint.runs:
             return PluginFailure(f"endpoint {name} has been stopped")
         answer = yield PluginCall(name, rpc, request)
