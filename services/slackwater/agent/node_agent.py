@@ -183,8 +183,6 @@ class AgentService:
         publisher = BusPublisher(outgoing, Envelopes(name, clock, traces))
         node = PublishDescription(self._facts, boot_epoch, clock, publisher, facts)
         converge = self._converging(name, boot_epoch, facts.capacity, actuator)
-        if (placement := self.placement) is not None:
-            converge.cpusets = lambda: placement.cpusets
         evict = EvictPods(
             name,
             driver,
@@ -258,6 +256,7 @@ class AgentService:
             controls=self.controls,
             capacity_bytes=capacity.memory_bytes,
             memory_limit_bytes=self.settings.memory_bytes,
+            cpusets=lambda: {} if self.placement is None else self.placement.cpusets,
         )
 
     def _facts(self) -> NodeFacts:

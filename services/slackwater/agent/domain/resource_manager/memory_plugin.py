@@ -92,11 +92,10 @@ class MemoryPlugin:
             self._held[key] = _Held(request)
         else:
             self._held[key] = self._hold(request)
-        return self.allocations().get(key, {})
+        return {self.resource: self._allocation(self._held[key], self._everywhere())}
 
     def allocations(self) -> Mapping[Key, Allocated]:
-        loose = frozenset(node.node for node in self.nodes) - self._bound()
-        everywhere = loose or frozenset(node.node for node in self.nodes)
+        everywhere = self._everywhere()
         return {key: {self.resource: self._allocation(held, everywhere)} for key, held in self._held.items()}
 
     def adopt(self, request: ResourceRequest, allocation: Allocation) -> None:
@@ -126,9 +125,18 @@ class MemoryPlugin:
     def _is_bound(self, request: ResourceRequest) -> bool:
         return is_bound(self._wishes(request)) and request.level is not QosLevel.SYSTEM
 
-    def _free(self, node: MemoryNode, key: Key) -> float:
-        held = sum(held.by_node.get(node.node, 0.0) for other, held in self._held.items() if other != key)
-        return node.total - node.reserved - held
+    def _everywhere(self) -> frozenset[int]:
+        """The nodes of containers without binding: all, if others are bound to each of them."""
+        nodes = frozenset(node.node for node in self.nodes)
+        return nodes - self._bound() or nodes
+
+    def _free(self, key: Key) -> dict[int, float]:
+        """What is free of each node without what this container has."""
+        free = {node.node: float(node.total - node.reserved) for node in self.nodes}
+        for other, held in self._held.items():
+            for node, amount in held.by_node.items() if other != key else ():
+                free[node] = free.get(node, 0.0) - amount
+        return free
 
     def _amounts(self, request: ResourceRequest) -> list[NodeAmounts]:
         key = request.pod_uid, request.container
@@ -139,8 +147,9 @@ class MemoryPlugin:
             if other != key and frozenset((held.request.role, request.role)) in self.apart
             for node in held.by_node
         }
+        free = self._free(key)
         return [
-            NodeAmounts(node.node, node.socket, node.total, self._free(node, key), busy=node.node in busy)
+            NodeAmounts(node.node, node.socket, node.total, free[node.node], busy=node.node in busy)
             for node in self.nodes
             if node.node not in apart
         ]
@@ -156,7 +165,8 @@ class MemoryPlugin:
         if request.level is not QosLevel.DEDICATED and len(nodes) != 1:
             raise InvalidInput("hint: only dedicated containers are on several NUMA nodes", field="hint")
         key = request.pod_uid, request.container
-        free = {node.node: self._free(node, key) for node in nodes}
+        left = self._free(key)
+        free = {node.node: left[node.node] for node in nodes}
         if request.level is not QosLevel.RECLAIMED and sum(free.values()) < request.amount:
             raise Conflict(
                 f"memory: {request.amount:g} bytes are asked for and the nodes {cpu_list_text(chosen)} have "
