@@ -96,7 +96,7 @@ def test_where_the_disk_is_full_an_arriving_pod_is_refused_and_running_ones_stay
 def test_a_running_pod_that_cannot_have_its_own_cpus_runs_beside_the_others() -> None:
     placing = _placing(MemoryPlacements(), [])
     placing.update([_pod("lsr"), _pod("large", milli=4000)])
-    assert "shared containers would have none" in placing.refused["large"]
+    assert "4 are asked for and 3 are free" in placing.refused["large"]
     assert placing.cpusets["large"].cpus == "1-3"
 
 
