@@ -24,6 +24,7 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.agent.adapters.linux.hierarchy",
         "slackwater.agent.adapters.linux.machine",
         "slackwater.agent.adapters.metrics",  # for the reference page
+        "slackwater.agent.adapters.placement_files",  # `get topology`: no list of the API has it
         "slackwater.agent.command",
         "slackwater.agent.domain.admission",
         "slackwater.agent.leftovers",  # `up --demo` ends what a killed run has left, before any agent runs
@@ -103,6 +104,7 @@ PURE_LIBRARIES = frozenset(
 """Libraries made of a service's domain: held to the same rule. `waterline` reads documents with pydantic."""
 PURE_PACKAGES = (
     *("slackwater.charts", "slackwater.decisions", "slackwater.model", "slackwater.offers", "slackwater.peaks"),
+    "slackwater.kernels",
     *("slackwater.fairshare", "slackwater.podmigration", "slackwater.traces", "slackwater.waterline", "numpy"),
     *("slackwater.resources.metadata", "slackwater.resources.names", "slackwater.resources.selectors"),
     "slackwater.resources.cel",

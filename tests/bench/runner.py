@@ -47,6 +47,7 @@ from tests.bench import (
     reaction,
     refusals,
     soak,
+    topology,
     waterline_plan,
     world_seeds,
 )
@@ -90,6 +91,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
         lambda path, given, speed: policies.measure(path, given.pairs),
     ),
     "agent": ("memory and CPU of an agent with its pods", agent),
+    "topology": (
+        "CPUs of a large node: admission, merge of hints, reconciliation",
+        lambda path, given, speed: topology.measure(),
+    ),
     "ingestion": (
         "reports per second of ingestion, and their cost",
         lambda path, given, speed: ingestion.measure(

@@ -33,10 +33,12 @@ import koord_server
 import koord_strategies
 import koordlet_eviction
 import koordlet_isolation
-import qrm_bound
 import qrm_cpus
 import qrm_hints
+import qrm_manager
+import qrm_plugins
 import qrm_pools
+import qrm_seeds
 from outstanding import reason_of
 from qrm_cases import whole
 from verdicts import Adaptor, Case, Verdict, not_covered
@@ -74,7 +76,14 @@ ADAPTORS: Mapping[str, Mapping[str, Adaptor]] = {
         **koord_cpus.ADAPTORS,
     },
     "koord-descheduler-vectors/1": koord_descheduler.ADAPTORS,
-    "qrm": {**qrm_hints.ADAPTORS, **qrm_cpus.ADAPTORS, **qrm_pools.ADAPTORS, **qrm_bound.ADAPTORS},
+    "qrm": {
+        **qrm_hints.ADAPTORS,
+        **qrm_cpus.ADAPTORS,
+        **qrm_pools.ADAPTORS,
+        **qrm_plugins.ADAPTORS,
+        **qrm_manager.ADAPTORS,
+        **qrm_seeds.ADAPTORS,
+    },
 }
 """By schema and suite. A suite that is not here is not covered, and is reported so."""
 

@@ -18,7 +18,6 @@ _OF_MOVES = {
     ),
 }
 _NO_ADAPTOR = "no adaptor: the suite is not among the vectors of this project"
-_MANAGER = "not built yet: the manager of the node and its plugins, issue 46"
 _NO_ISSUE = "not built: no issue asks for it yet"
 
 _OTHERS = {
@@ -34,14 +33,14 @@ def reason_of(schema: str, suite: str) -> str:
     """Why a suite is not covered."""
     if schema == "koord-colocation-vectors/1":
         return next((reason for prefixes, reason in _OTHERS.items() if suite.startswith(prefixes)), _COLOCATION)
-    if schema == "qrm":
-        return _MANAGER
     if schema == "crane":
         return _of_crane(suite)
     if schema == "koordlet-qos-vectors/1" and suite.startswith(_EVICTION):
         return _ENSURANCE
     if schema == "koord-quota-sched-vectors/1":
         return _QUOTA if suite.startswith("quota.") else _NO_ISSUE
+    if schema == "qrm":
+        return _NO_ADAPTOR
     if schema == "koord-descheduler-vectors/1":
         return next((reason for suites, reason in _OF_MOVES.items() if suite in suites), _NO_ADAPTOR)
     return _NO_ISSUE

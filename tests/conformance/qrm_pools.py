@@ -47,7 +47,7 @@ def needed(case: Case) -> Verdict:
 
 def ratio(case: Case) -> Verdict:
     if case.get("rampUp") is not None:
-        return not_covered("pods that are ramping up: the manager is not built yet, issue 46")
+        return not_covered("a container that ramps up is on all shared CPUs here, and in no ratio")
     found = _or_none(lambda: overlap_ratio(parse_cpu_list(case["reclaim"]), parse_cpu_list(case["share"] or "")))
     return compare(None if found is None else {"share": found}, case["expect"], relative=1e-9)
 

@@ -15,6 +15,7 @@ from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
 
 LABEL_NUMA = "slackwater.io/numa-node"
+LABEL_NUMA_BOUND, LABEL_CPU_POOL = "slackwater.io/numa-bound", "slackwater.io/cpu-pool"
 """The NUMA zone that a pod is bound to, like `node0`. The agent sets it from the kernel's cpuset unless the pod already
 carries the label."""
 

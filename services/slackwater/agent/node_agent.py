@@ -33,6 +33,7 @@ from slackwater.agent.usecases.describe_node import PublishDescription
 from slackwater.agent.usecases.disconnected_mode import STANDS_IN_FOR, DisconnectedMode
 from slackwater.agent.usecases.evict import EvictPods
 from slackwater.agent.usecases.handle_intents import HandleIntents
+from slackwater.agent.usecases.place_pods import PlacePods
 from slackwater.agent.usecases.report import ReportUsage
 from slackwater.agent.usecases.sample import SampleMachine
 from slackwater.agent.usecases.start_workloads import StartWorkloads
@@ -84,6 +85,8 @@ class AgentService:
     feed: PodFeed | None = None
     launcher: Launcher | None = None
     """What starts workloads, where the operator has described any."""
+    placement: PlacePods | None = None
+    """What gives pods CPUs of their own, on machines whose cgroups are the agent's."""
     starts: StartLedger = field(default_factory=MemoryStarts)
     restore_report: RestoreReport | None = None
     metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters(), STANDS_IN_FOR))
@@ -238,6 +241,7 @@ class AgentService:
             ),
             None if self.feed is None else self.feed.listed,
             None if self.feed is None else self.feed.node_known,
+            self.placement,
         )
         return loop
 
@@ -252,6 +256,7 @@ class AgentService:
             controls=self.controls,
             capacity_bytes=capacity.memory_bytes,
             memory_limit_bytes=self.settings.memory_bytes,
+            cpusets=lambda: {} if self.placement is None else self.placement.cpusets,
         )
 
     def _facts(self) -> NodeFacts:

@@ -16,6 +16,7 @@ from slackwater.agent.adapters.kubepods.pod_reader import PodReader
 from slackwater.agent.adapters.kubepods.pod_source import PodSource
 from slackwater.agent.adapters.kubepods.tree import KubeletTree
 from slackwater.agent.adapters.ledger_file import LEDGER, JsonLedger
+from slackwater.agent.adapters.linux.cpu_placement import cpu_placement
 from slackwater.agent.adapters.linux.driver import LinuxDriver, linux_driver
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.knob_files import MOUNTED_FILES, KernelFiles
@@ -32,6 +33,7 @@ from slackwater.agent.fleet import FleetService
 from slackwater.agent.node_agent import AgentService, PodFeed
 from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Launcher, Lock, StartLedger
 from slackwater.agent.settings import AgentSettings
+from slackwater.agent.usecases.place_pods import PlacePods
 from slackwater.apiserver.port import ObjectReader
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.platform import Platform
@@ -122,6 +124,7 @@ def build_agent(
         state.intents,
         state.disk,
         launcher=_launcher(settings, platform.state_dir, driver),
+        placement=_placement(settings, platform, driver),
         starts=state.starts,
     )
 
@@ -133,6 +136,12 @@ def _launcher(settings: AgentSettings, state_dir: Path, driver: Driver) -> Launc
     if settings.workloads_dir is None or not isinstance(driver, LinuxDriver):
         return None
     return ProcessLauncher(WorkloadFiles(settings.workloads_dir.absolute()), state_dir, driver.layout.instance)
+
+
+def _placement(settings: AgentSettings, platform: Platform, driver: Driver) -> PlacePods | None:
+    if not isinstance(driver, LinuxDriver):
+        return None
+    return cpu_placement(driver, platform.clock, settings.system_cpus, settings.exclusive_cpus)
 
 
 def build_in_cluster(

@@ -41,6 +41,10 @@ class AgentSettings(BaseSettings):
     """CPU that no tier may count on, like `500m`."""
     reserved_memory: str = "0"
     """Memory that no tier may count on, like `1Gi`."""
+    exclusive_cpus: bool = True
+    """Driver linux: whether pods of QoS class LSE and LSR get CPUs of their own, which no other pod runs on."""
+    system_cpus: str = ""
+    """Driver linux: CPUs like `0-1` that only pods of QoS class SYSTEM get while any pod has CPUs of its own."""
     memory_bytes: int | None = Field(default=None, ge=64 << 20)
     """Hard memory limit of all pods together, for a machine that is shared with other software. The node is described
     with this capacity, and its memory usage is that of its pods. Not set: the whole machine."""

@@ -24,6 +24,8 @@ from slackwater.resources.selectors import Selector
 if TYPE_CHECKING:
     from slackwater.cli.client import Reader
 
+TOPOLOGY = "topology"
+"""No list of the API: the agent of this machine has it."""
 WHOLE = ""
 """Key of the whole object among the rows."""
 UNASKED = ("limit", "excludeKind")
@@ -104,7 +106,8 @@ def command(
 ) -> None:
     """List nodes, pods, workloads, offers, decisions, stored events (events), dead letters, blocked agents (blocked),
     quarantined rows (quarantine), the owners of shards (shards), the autonomy of pools (pools), peak models
-    (predictors), the resources of a kind (docs/reference/resources.md), or those of all kinds (policies).
+    (predictors), the resources of a kind (docs/reference/resources.md), or those of all kinds (policies); topology is
+    the CPUs of this machine and the pods that have them.
 
     Decisions of one episode are one line; predictions are not listed. --all lists every decision.
 
@@ -117,6 +120,11 @@ def command(
 
     with errors_to_stderr():
         noun, only = split_target(what, name)
+        if noun == TOPOLOGY:
+            from slackwater.cli.topology import print_topology
+
+            print_topology(only, parse_output(output), headers=not no_headers)
+            return
         kind = kind_of(noun)
         form = parse_output(output)
         groups = kind.path == DECISIONS and not (every or only or form.is_object or form.names)

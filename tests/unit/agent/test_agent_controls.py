@@ -184,7 +184,7 @@ def test_every_kind_of_knob_has_one_control_and_both_notations() -> None:
         "memory_low",
         "memory_min",
     }
-    assert CONTROLLERS == ("cpu", "memory")
+    assert CONTROLLERS == ("cpu", "cpuset", "memory")
 
 
 def test_cgroup_trees_and_controllers_follow_from_the_declared_knobs(

@@ -39,6 +39,24 @@ def allocate_in_turn(machine: CpuMachine, free: Set[int], count: int, *, highest
     return frozenset(cpu for _, cpu in zip(range(count), turns, strict=False))
 
 
+def allocate_cores_in_turn(machine: CpuMachine, free: Set[int], count: int) -> frozenset[int]:
+    """Returns `count` of the free CPUs: whole cores of each NUMA node in turn while they fit, then threads in turn.
+
+    Raises Conflict for too many.
+    """
+    check_enough(count, free & machine.ids)
+    cores = machine.units(UnitLevel.CORE)
+    nodes = [sorted(free & cpus) for _, cpus in sorted(machine.units(UnitLevel.NUMA).items())]
+    whole = [[core for core in dict.fromkeys(machine.by_id[cpu].core for cpu in cpus) if cores[core] <= free]
+             for cpus in nodes]  # fmt: skip
+    chosen: set[int] = set()
+    for turn in range(max(map(len, whole), default=0)):
+        for node in whole:
+            if turn < len(node) and len(chosen) + len(cores[node[turn]]) <= count:
+                chosen |= cores[node[turn]]
+    return frozenset(chosen) | allocate_in_turn(machine, free - chosen, count - len(chosen))
+
+
 def _whole(cpus: FreeCpus, level: UnitLevel, count: int) -> None:
     """Allocate units of which everything is free while they fit, lower ids first."""
     for unit in sorted(cpus.machine.units(level)):

@@ -63,8 +63,6 @@ def numa_hints(nodes: Sequence[NodeAmounts], request: NumaRequest) -> tuple[Hint
     fits = [chosen for chosen in _sets(nodes, usable, request) if _amount(chosen) + SLACK >= request.amount]
     narrowest = min(map(len, fits), default=0)
     wanted = [chosen for chosen in fits if all(rule(chosen, request) for rule in _RULES)]
-    if not request.exclusive and request.node_count is None and not request.nodes:
-        wanted = [chosen for chosen in wanted if len(chosen) == 1]
     if not wanted:
         raise Conflict(
             f"numa: no NUMA nodes hold {request.amount:g} as asked for; ask for less, or for fewer conditions",
@@ -92,11 +90,18 @@ def _sets(
     mean = ceil(sum(node.capacity for node in nodes) / max(1, len(nodes)))
     fewest = max(1, ceil(request.amount / mean)) if mean else 1
     most = fewest + 1 if len(nodes) > MANY_NODES else len(nodes)
+    if _is_single(request):
+        most = 1
     per_socket = len(nodes) // max(1, len({node.socket for node in nodes}))
     for width in range(fewest, most + 1):
         for chosen in combinations(usable, width):
             if width > per_socket or len({node.socket for node in chosen}) == 1:
                 yield chosen
+
+
+def _is_single(request: NumaRequest) -> bool:
+    """Whether it is bound to one node, because nothing says otherwise."""
+    return not request.exclusive and request.node_count is None and not request.nodes
 
 
 def _amount(chosen: Sequence[NodeAmounts]) -> float:

@@ -15,6 +15,7 @@ from slackwater.agent.usecases.describe_node import PublishDescription
 from slackwater.agent.usecases.disconnected_mode import DisconnectedMode
 from slackwater.agent.usecases.evict import EvictPods
 from slackwater.agent.usecases.handle_intents import HandleIntents
+from slackwater.agent.usecases.place_pods import PlacePods
 from slackwater.agent.usecases.sample import SampleMachine
 from slackwater.events.usage_reported import is_disconnected
 from slackwater.model.time import Clock
@@ -45,6 +46,7 @@ class AgentLoop:
     """Sampling begins when it returns."""
     node_known: Callable[[], Awaitable[None]] | None = None
     """The node is described when it returns: without its labels, offers would change at each start of the agent."""
+    placement: PlacePods | None = None
     _group: asyncio.TaskGroup | None = None
     _ticks: int = 0
     _lapsed: set[str] = field(default_factory=set)
@@ -113,7 +115,11 @@ class AgentLoop:
     def _tick(self) -> None:
         begun = time.perf_counter()
         self.disconnected.update()
+        if self.placement is not None:
+            self.placement.update(self.sampling.driver.pods())
         tick = self.sampling.tick()
+        if self.placement is not None:
+            self.placement.publish()
         if self.host_apps:
             self._log_absent(tick.host_apps)
         self.publisher.observed(tick.observed)

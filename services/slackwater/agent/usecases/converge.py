@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from slackwater.agent.domain.controls.catalog import CONTROLS
-from slackwater.agent.domain.controls.control import Control, MachineView
+from slackwater.agent.domain.controls.control import Control, Cpuset, MachineView
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, RESTORE_STEP, milli
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
@@ -74,6 +74,8 @@ class ConvergeToIntents:
     controls: Sequence[Control[Any]] = CONTROLS
     starts: Callable[[IntentDeclared], tuple[ObservedStart, ...]] = lambda document: ()
     """The state of the starts of a document."""
+    cpusets: Callable[[], Mapping[str, Cpuset]] = dict
+    """The CPUs of pods that do not have all of the machine."""
     evicted: Callable[[], Collection[str]] = lambda: ()
     """The uids of pods that this agent is evicting."""
     _apply: ApplyControls = field(init=False)
@@ -174,6 +176,7 @@ class ConvergeToIntents:
             resized = self._resizes.of_resized(self._apply.foreign, kubelet)
             self._apply.adopt({*resized, *self._resizes.of_resized(self.actuator.given_back(), kubelet)})
         is_idle = kubelet is None or not kubelet.shares
+        is_idle = is_idle and not self.cpusets()
         if is_idle and not self.held and not len(self.actuator.journal) and self.memory_limit_bytes is None:
             return []
         return self._answer_foreign(self._converge(pods, self._ticks), resized)
@@ -265,6 +268,7 @@ class ConvergeToIntents:
             self.capacity_bytes,
             self.memory_limit_bytes,
             self._ending(pods),
+            self.cpusets(),
             self.driver.kubelet(),
         )
         return self._apply.apply(documents, pods, machine, sample)

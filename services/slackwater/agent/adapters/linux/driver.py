@@ -107,6 +107,13 @@ class LinuxDriver:
         now = pod if zone is None else replace(pod, labels={**pod.labels, LABEL_NUMA: zone})
         return before[1] if before is not None and before[1] == now else now
 
+    def arriving(self) -> tuple[Pod, ...]:
+        """Pods that are being made by `slackwater exec`, and wait for their CPUs."""
+        pending = self._registry.pending().values()
+        return tuple(
+            entry.pod for entry in pending if entry.instance == self.layout.instance and entry.supervisor.alive()
+        )
+
     def kubelet(self) -> None:
         """None: the cgroups are the agent's own."""
 

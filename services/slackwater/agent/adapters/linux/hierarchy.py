@@ -59,6 +59,9 @@ class Hierarchy:
     def make_directory(self, directory: Path) -> None:
         """Create one cgroup directory; the kernel fills it. (A fake tree in tests fills it itself.)"""
         directory.mkdir(mode=0o755, exist_ok=True)
+        cpusets = dict(self.others).get("cpuset")
+        if cpusets is not None and directory.is_relative_to(cpusets):
+            _inherit(directory)
 
     def remove_directory(self, directory: Path) -> bool:
         """Remove one cgroup directory; False while processes or children keep it."""
@@ -137,6 +140,14 @@ class Hierarchy:
             raise Misconfigured(reason, code="cgroups_not_writable")
 
 
+def _inherit(directory: Path) -> None:
+    """A new cpuset of v1 is empty, and no process may enter it: it gets what its parent has."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        file = directory / name
+        if not file.read_text().strip():
+            file.write_text((directory.parent / name).read_text())
+
+
 def _is_read_only(tree: Path) -> bool:
     try:
         return bool(os.statvfs(tree).f_flag & os.ST_RDONLY)
@@ -167,7 +178,7 @@ def hierarchy_of(mountinfo: str) -> Hierarchy:
         further = [name for name in CONTROLLERS if name in legacy and name not in ("cpu", "cpuacct", "memory")]
         others = tuple((name, legacy[name]) for name in further)
         return Hierarchy(legacy["cpu"], legacy.get("cpuacct"), legacy.get("memory"), unified, others=others)
-    if unified is not None and "cpu" in _words(unified / "cgroup.controllers"):
+    if unified is not None and "cpu" in words_of(unified / "cgroup.controllers"):
         return Hierarchy(unified, unified, unified, unified, pure_v2=True)
     return Hierarchy(unified=unified)
 
@@ -180,7 +191,8 @@ def find_hierarchy(proc: Path = Path("/proc")) -> Hierarchy:
         return Hierarchy()
 
 
-def _words(file: Path) -> tuple[str, ...]:
+def words_of(file: Path) -> tuple[str, ...]:
+    """Returns the words of a file; none where it cannot be read."""
     try:
         return tuple(file.read_text().split())
     except OSError:

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from slackwater.agent.adapters.linux.hierarchy import REQUIRED_V2, Hierarchy
+from slackwater.agent.adapters.linux.hierarchy import REQUIRED_V2, Hierarchy, words_of
 from slackwater.agent.adapters.linux.places import controller_directory, is_inside
 from slackwater.agent.domain.controls.catalog import CONTROLLERS
 from slackwater.agent.domain.weights import weight_of_shares
@@ -155,7 +155,7 @@ def _added(record: Path) -> list[str]:
 def _controllers(directory: Path) -> tuple[str, ...]:
     """What to enable for children: cpu and memory, and what further knobs need where the kernel offers it."""
     further = [name for name in CONTROLLERS if name not in REQUIRED_V2]
-    offered = (directory / "cgroup.controllers").read_text().split() if further else ()
+    offered = words_of(directory / "cgroup.controllers") if further else ()
     return (*REQUIRED_V2, *(name for name in further if name in offered))
 
 

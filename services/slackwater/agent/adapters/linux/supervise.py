@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Final
 
 from slackwater.agent.adapters.ledger_file import eviction_of
+from slackwater.agent.adapters.linux.first_cpuset import assign_cpuset
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.lock import agent_runs
 from slackwater.agent.adapters.linux.meters import flat
@@ -30,10 +31,12 @@ from slackwater.agent.domain.admission import memory_limit_bytes
 from slackwater.agent.domain.controls.cpu_limit import PERIOD_FILE, cpu_max_text, quota_us
 from slackwater.agent.domain.oom_scores import OOM_SCORE_ADJ
 from slackwater.agent.domain.weights import shares_of_request
-from slackwater.model.errors import Misconfigured
+from slackwater.model.errors import Conflict, Misconfigured, Unavailable
 from slackwater.model.pods import Pod
 
 NOT_FOUND = 127
+NOT_PLACED = 125
+"""The agent has no CPUs of its own for the command."""
 NOT_EXECUTABLE = 126
 FORWARDED = (signals.SIGTERM, signals.SIGINT, signals.SIGHUP)
 GUARD_SECONDS = 1.0
@@ -117,6 +120,12 @@ def run_managed(
     try:
         directories = layout.make_pod(pod.tier, pod.uid)
         _prepare(layout, pod, cpu_limit_milli, cpu_period_us)
+        try:
+            without = assign_cpuset(layout, pod)
+        except (Conflict, Unavailable) as error:
+            return _complain(arguments[0], error.message, NOT_PLACED)
+        if without:
+            sys.stderr.write(f"slackwater exec: {pod.name}: starts without CPUs of its own: {without}\n")
         registry.add(entry)  # only now: an agent must not see first values change under its hands
         if time.monotonic() > surroundings.begins_by:
             return _complain(arguments[0], "could not begin in time", TOO_LATE)

@@ -7,7 +7,7 @@ Two controls never set the same kind of knob: several writers are merged by the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from slackwater.agent.domain.desired_state import DesiredState
@@ -16,6 +16,14 @@ from slackwater.agent.domain.kubelet import KubeletView
 from slackwater.model.pods import Pod
 
 M = TypeVar("M")
+
+
+@dataclass(frozen=True, slots=True)
+class Cpuset:
+    """Lists of CPUs and of memory nodes, as the kernel prints them. Empty memory nodes: any."""
+
+    cpus: str
+    mems: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,8 @@ class MachineView:
     """What all pods together may use, if the operator bounds it."""
     ending: frozenset[str] = frozenset()
     """The uids of pods that have been sent SIGTERM and are in their grace period."""
+    cpusets: Mapping[str, Cpuset] = field(default_factory=dict)
+    """CPUs and memory nodes by uid of a pod, for pods that do not have all of the machine."""
     kubelet: KubeletView | None = None
     """Where the cgroups are a kubelet's. Then tiers have none, and only what its pods borrow is the agent's to say."""
 

@@ -1,0 +1,1 @@
+"""Which CPUs, memory nodes and NICs a container gets on this node: messages, admission, plugins. Pure."""
