@@ -196,6 +196,8 @@ def test_cgroup_trees_and_controllers_follow_from_the_declared_knobs(
     v1 = hierarchy_module.hierarchy_of(mounted)
     assert (v1.tree("blkio"), v1.tree("memory"), v1.tree("cpuset")) == (Path("/cg/blkio"), Path("/cg/memory"), None)
     assert v1.directories("x") == (Path("/cg/cpu/x"), Path("/cg/memory/x"), Path("/cg/blkio/x"))
+    in_part = hierarchy_module.hierarchy_of(mounted.replace("/cg/blkio rw", "/cg/blkio ro"))
+    assert in_part.trees() == (Path("/cg/cpu"), Path("/cg/memory"))
     v2 = fake_hierarchy(tmp_path / "trees", "v2")
     mount = v2.tree("io")
     assert mount is not None

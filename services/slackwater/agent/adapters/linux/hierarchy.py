@@ -160,8 +160,11 @@ def _unescaped(text: str) -> str:
 
 
 def hierarchy_of(mountinfo: str) -> Hierarchy:
-    """Read the text of /proc/self/mountinfo (man 5 proc). The first mount of a controller counts."""
+    """Read the text of /proc/self/mountinfo (man 5 proc). The first mount of a controller counts. Of the controllers
+    that the agent can do without, one that is mounted read-only is left out.
+    """
     legacy: dict[str, Path] = {}
+    read_only: set[str] = set()
     unified: Path | None = None
     for line in mountinfo.splitlines():
         before, separator, after = line.partition(" - ")
@@ -173,9 +176,12 @@ def hierarchy_of(mountinfo: str) -> Hierarchy:
             unified = unified or mount_point
         elif kind == "cgroup":
             for option in options.split(","):
+                if option not in legacy and "ro" in before.split()[5].split(","):
+                    read_only.add(option)
                 legacy.setdefault(option, mount_point)
     if "cpu" in legacy:
-        further = [name for name in CONTROLLERS if name in legacy and name not in ("cpu", "cpuacct", "memory")]
+        needed = {"cpu", "cpuacct", "memory"}
+        further = [name for name in CONTROLLERS if name in legacy and name not in needed | read_only]
         others = tuple((name, legacy[name]) for name in further)
         return Hierarchy(legacy["cpu"], legacy.get("cpuacct"), legacy.get("memory"), unified, others=others)
     if unified is not None and "cpu" in words_of(unified / "cgroup.controllers"):
