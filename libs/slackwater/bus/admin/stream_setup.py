@@ -22,7 +22,7 @@ from nats.js.api import (
 )
 from nats.js.errors import APIError, BadRequestError, NotFoundError, ServerError
 
-from slackwater.bus.admin.streams import ConsumerSpec, StreamSpec, Topology, durable_name, event_named
+from slackwater.bus.admin.streams import ConsumerSpec, StreamSpec, Topology, durable_name, durable_names, event_named
 from slackwater.events.envelope import partition_subjects, subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import PARTITIONS
@@ -87,6 +87,17 @@ async def rewind(js: JetStreamContext, topology: Topology, name: str, partition:
     with suppress(NotFoundError):
         await js.delete_consumer(stream, durable_name(name, partition))
     return (await js.add_consumer(stream, _newest_first(config))).num_pending or 0
+
+
+async def recreate(js: JetStreamContext, topology: Topology, name: str, number: int) -> None:
+    """Make one partition of a consumer anew (0: one without partitions), at its first position; one that jumps on the
+    newest message of each subject. Raises nats errors.
+    """
+    stream, spec = topology.stream_of(name), topology.consumers[name]
+    config = consumer_configs(name, spec)[number]
+    with suppress(NotFoundError, TimeoutError):  # deleting a consumer without leader is done, and not answered
+        await js.delete_consumer(stream, durable_names(name, spec)[number])
+    await js.add_consumer(stream, _newest_first(config) if spec.jump_seconds is not None else config)
 
 
 def _newest_first(config: ConsumerConfig) -> ConsumerConfig:

@@ -37,6 +37,7 @@ class Watched(Protocol):
     def connections(self) -> Mapping[str, Client]: ...
     async def is_served(self, client: Client) -> bool: ...
     async def grow(self) -> None: ...
+    async def revive(self) -> None: ...
 
 
 class FailoverWatch:
@@ -62,10 +63,11 @@ class FailoverWatch:
                 log.exception("defect of the watch over the brokers")
 
     async def check(self) -> None:
-        """Look once at every connection, and now and then at the number of replicas."""
+        """Look once at every connection; now and then at consumers without leader and at the number of replicas."""
         for name, client in self._bus.connections().items():
             if client.is_connected and is_clustered(client):
                 await self._check_connection(name, client)
+        await self._bus.revive()
         now = asyncio.get_running_loop().time()
         if now - self._grown_at >= self._growth_pause:
             self._grown_at = now
