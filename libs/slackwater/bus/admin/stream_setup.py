@@ -44,6 +44,7 @@ NO_ROOM = (10023, 10028, 10047)
 NO_PEERS = (10005, 10074)
 """JetStream error codes for more replicas than the cluster has servers, and for several without a cluster."""
 NO_ROOM_PAUSES_SECONDS = (0.1, 0.2, 0.4)
+DELETION_SECONDS = 1.0
 AT_A_TIME = 8
 """Concurrent requests to the broker. It creates consumers one after the other and each request has
 its own timeout: with more than a hundred sent at once, the last timed out on a slow disk.
@@ -96,7 +97,8 @@ async def recreate(js: JetStreamContext, topology: Topology, name: str, number: 
     stream, spec = topology.stream_of(name), topology.consumers[name]
     config = consumer_configs(name, spec)[number]
     with suppress(NotFoundError, TimeoutError):  # deleting a consumer without leader is done, and not answered
-        await js.delete_consumer(stream, durable_names(name, spec)[number])
+        async with asyncio.timeout(DELETION_SECONDS):
+            await js.delete_consumer(stream, durable_names(name, spec)[number])
     await js.add_consumer(stream, _newest_first(config) if spec.jump_seconds is not None else config)
 
 

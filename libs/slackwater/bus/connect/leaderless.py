@@ -24,9 +24,8 @@ from slackwater.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 
-CHECK_SECONDS = 4.0
-LEADERLESS_SECONDS = 15.0
-"""Electing a leader takes 4 to 9 s."""
+LEADERLESS_SECONDS = 10.0
+"""Electing a leader takes 4 to 9 s. One that takes longer costs a second reading of what the stream still has."""
 
 
 class LeaderlessConsumers:
@@ -43,14 +42,11 @@ class LeaderlessConsumers:
         self._on_anew = on_anew
         self._due: dict[str, float] = {}
         """When a consumer without leader is made anew."""
-        self._checked_at = float("-inf")
 
     async def check(self, consumers: Collection[str]) -> None:
-        """Look at every consumer whose stream is in memory, at most once in CHECK_SECONDS."""
-        now = asyncio.get_running_loop().time()
-        if now - self._checked_at < CHECK_SECONDS or not is_clustered(self._client) or not self._client.is_connected:
+        """Look once at every consumer whose stream is in memory."""
+        if not is_clustered(self._client) or not self._client.is_connected:
             return
-        self._checked_at = now
         durables = [
             (consumer, number, name)
             for consumer in consumers
@@ -73,7 +69,7 @@ class LeaderlessConsumers:
             self._due.pop(name, None)
             return
         log.warning("consumer without leader is made anew", consumer=name)
+        del self._due[name]
         with suppress(NatsError, TimeoutError):
             await recreate(self._js, self._topology, consumer, number)
-            del self._due[name]
             self._on_anew(f"consumer {name} was made anew")
