@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.errors import NotFoundError, ServiceUnavailableError
 
@@ -45,6 +46,10 @@ class Connected(Client):
         super().__init__()
         self._server_info = {"cluster": cluster}
         self._status = Client.CONNECTED
+        self.answer = b"{}"
+
+    async def request(self, *_: Any, **__: Any) -> Msg:
+        return Msg(self, data=self.answer)
 
 
 async def test_a_consumer_is_made_anew_once_no_election_can_be_going_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +71,20 @@ async def test_a_consumer_is_made_anew_once_no_election_can_be_going_on(monkeypa
     await consumers.check(CONSUMERS)
     assert broker.deleted == broker.created == [LOST]
     assert len(anew) == 1, "the readers ask again"
+
+
+async def test_a_server_that_is_cut_off_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    broker, client = Broker(), Connected("c")
+    consumers = LeaderlessConsumers(client, cast(JetStreamContext, broker), load(), print)
+    await consumers.check(CONSUMERS)
+    client.answer = b'{"error": {"code": 503}}'
+    now += 100
+    await consumers.check(CONSUMERS)
+    client.answer = b"{}"
+    await consumers.check(CONSUMERS)
+    assert broker.deleted == [], "the time begins anew"
 
 
 async def test_a_single_broker_is_not_asked() -> None:

@@ -63,11 +63,10 @@ class FailoverWatch:
                 log.exception("defect of the watch over the brokers")
 
     async def check(self) -> None:
-        """Look once at every connection; now and then at consumers without leader and at the number of replicas."""
+        """Look once at every connection, and now and then at the number of replicas."""
         for name, client in self._bus.connections().items():
             if client.is_connected and is_clustered(client):
                 await self._check_connection(name, client)
-        await self._bus.revive()
         now = asyncio.get_running_loop().time()
         if now - self._grown_at >= self._growth_pause:
             self._grown_at = now
@@ -102,10 +101,22 @@ async def answers_jetstream(client: Client) -> bool:
 
 @asynccontextmanager
 async def watching(bus: Watched) -> AsyncIterator[None]:
-    """Watch a bus while the body runs."""
-    task = asyncio.create_task(FailoverWatch(bus).run())
+    """Watch a bus while the body runs. Consumers are looked at beside its connections: a server without answers must
+    not hold up leaving it.
+    """
+    tasks = {asyncio.create_task(FailoverWatch(bus).run()), asyncio.create_task(_revive(bus))}
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.wait({task})
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def _revive(bus: Watched) -> None:
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            await bus.revive()
+        except Exception:
+            log.exception("defect of the watch over consumers")

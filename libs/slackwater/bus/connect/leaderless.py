@@ -19,6 +19,7 @@ from nats.js.errors import ServiceUnavailableError
 
 from slackwater.bus.admin.stream_setup import recreate
 from slackwater.bus.admin.streams import Topology, durable_names
+from slackwater.bus.connect.failover import answers_jetstream
 from slackwater.bus.connect.nats_client import is_clustered
 from slackwater.telemetry.logs import get_logger
 
@@ -44,8 +45,15 @@ class LeaderlessConsumers:
         """When a consumer without leader is made anew."""
 
     async def check(self, consumers: Collection[str]) -> None:
-        """Look once at every consumer whose stream is in memory."""
-        if not is_clustered(self._client) or not self._client.is_connected:
+        """Look once at every consumer whose stream is in memory.
+
+        A server that is cut off from the others says of every consumer that it has no leader, so nothing is held
+        against one while JetStream itself does not answer.
+        """
+        if not is_clustered(self._client):
+            return
+        if not self._client.is_connected or not await answers_jetstream(self._client):
+            self._due.clear()
             return
         durables = [
             (consumer, number, name)
@@ -69,7 +77,7 @@ class LeaderlessConsumers:
             self._due.pop(name, None)
             return
         log.warning("consumer without leader is made anew", consumer=name)
-        del self._due[name]
+        self._due.pop(name, None)
         with suppress(NatsError, TimeoutError):
             await recreate(self._js, self._topology, consumer, number)
             self._on_anew(f"consumer {name} was made anew")
