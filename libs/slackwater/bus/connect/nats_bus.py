@@ -135,10 +135,12 @@ class NatsBus:
         return {self._name: self._client, **self._bulk.connection(f"{self._name}-bulk")}
 
     async def is_served(self, client: Client) -> bool:
-        """Returns whether JetStream is of use through this connection. An agent may not ask; its publishes show it."""
-        return (
-            await answers_jetstream(client) if self._declarations.declares else self._publisher.unanswered_since is None
-        )
+        """Returns whether JetStream is of use through this connection: by the publishes to the server, which show it
+        first, and by JetStream's answer, for which an agent may not ask.
+        """
+        if self._publisher.unanswered_since is not None and client.connected_url == self._client.connected_url:
+            return False
+        return not self._declarations.declares or await answers_jetstream(client)
 
     async def publish(self, event: Event[Any]) -> int:
         return await self._carry(written(event))
