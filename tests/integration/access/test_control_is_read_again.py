@@ -1,4 +1,6 @@
-"""A running nats-server reads a changed account of the services on SIGHUP, which `slackwater nats-reload` sends."""
+"""A changed account of the services is in force without a restart: a nats-server reads it on SIGHUP, which `slackwater
+nats-reload` sends, and ingestion puts it in force.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from nats.aio.client import Client
 
 from slackwater.bus.access import accounts
 from slackwater.bus.connect.nats_bus import connect_bus
-from slackwater.cli.broker import Certificates, write_config
+from slackwater.cli.broker import Certificates, issuing_access, write_config
 from slackwater.model.errors import Misconfigured, Unavailable
 
 pytestmark = pytest.mark.timeout(120)
@@ -25,7 +27,9 @@ ADDED = "test.of-the-reload"
 @pytest.fixture
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     scene = await secured(tmp_path / "broker", declared=False)
-    yield scene
+    access = scene.access("ingestion", authority_file=scene.folder / "access.seed")
+    async with scene.service("ingestion") as bus, issuing_access(bus, scene.url, access):
+        yield scene
     await scene.server.stop()
 
 
