@@ -50,6 +50,10 @@ class Cluster:
     def resume(self, name: str) -> None:
         self._signal(name, signal.SIGCONT)
 
+    def is_paused(self, name: str) -> bool:
+        """Returns whether the process is stopped by a signal."""
+        return Path(f"/proc/{self.servers[name].pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
     def cut_off(self, name: str) -> None:
         """Part a server from the others, but not from its clients."""
         for pair, route in self.routes.items():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from slackwater.bus.access.authority import AccessAuthority
 from slackwater.bus.access.issuer import AccessIssuer, connect_system
+from slackwater.bus.access.service_accounts import ServiceAccounts
 from slackwater.bus.access.tokens import UserCredentials
 from slackwater.bus.admin.permissions import PartSubjects, agent_user, users_of
 from slackwater.bus.admin.streams import load
@@ -135,7 +136,8 @@ async def issuing_access(bus: NatsBus, url: str, access: NatsAccess) -> AsyncIte
     blocks = await bus.load_blocks()
     async with connect_system(url, access, authority) as system:
         _, agent = registry()
-        async with AccessIssuer(authority, agent, bus.client, system, lambda: blocks).running():
+        issuer = AccessIssuer(authority, agent, bus.client, system, lambda: blocks)
+        async with issuer.running(), ServiceAccounts(authority, system).running():
             yield
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from slackwater.bus.consume.pull_requests import ConsumerGone
 from slackwater.bus.consume.reader_tasks import ReaderTasks
 from slackwater.bus.read.ordered_reader import OrderedReader
 
@@ -101,3 +102,32 @@ async def test_a_leave_that_is_cancelled_ends_the_round_as_well() -> None:
     assert task.cancelled()
     assert reader.ended
     assert reader.resets == 1
+
+
+async def test_a_reader_goes_on_while_streams_are_declared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One partition of eight may have no leader, and declaring it again takes half a minute then."""
+    monkeypatch.setattr("slackwater.bus.consume.reader_tasks.FIRST_PAUSE_SECONDS", 0.0)
+    healing, rounds = list[bool](), 0
+
+    async def never_healed() -> None:
+        healing.append(True)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            healing.append(False)
+
+    async def work() -> bool:
+        nonlocal rounds
+        rounds += 1
+        if rounds % 2:
+            raise ConsumerGone("consumer without leader")
+        await asyncio.sleep(0)
+        return True
+
+    tasks, reader = ReaderTasks(never_healed), Reader()
+    async with tasks.running("consumer", work, reader):
+        while rounds < 5:
+            await asyncio.sleep(0)
+    assert healing == [True], "one at a time"
+    await tasks.close()
+    assert healing == [True, False]

@@ -6,16 +6,20 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlparse
 
 import pytest
 from nats.aio.client import Client, Server
+from nats.aio.msg import Msg
 
 from slackwater.bus.admin.stream_setup import wanted_replicas
+from slackwater.bus.admin.streams import load
 from slackwater.bus.connect import failover
 from slackwater.bus.connect.access import NatsAccess, servers_of, without_login
 from slackwater.bus.connect.connections import LONGEST_RECONNECT_SECONDS, RECONNECT_SECONDS, next_server
 from slackwater.bus.connect.failover import FailoverWatch
+from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.connect.nats_client import SteadyClient
 from slackwater.model.errors import Misconfigured
 
@@ -83,6 +87,8 @@ class Bus:
     async def grow(self) -> None:
         self.asked["grow"] += 1
 
+    async def revive(self) -> None: ...
+
 
 async def test_a_server_that_serves_nothing_for_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
@@ -110,3 +116,17 @@ async def test_a_single_broker_is_never_left() -> None:
     bus.client._server_info = {}
     await FailoverWatch(bus).check()
     assert bus.asked["served"] == 0
+
+
+async def test_a_server_that_answers_and_confirms_no_publish_is_of_no_use() -> None:
+    """The leader of a cluster that was cut off from the others answers for some 20 s more."""
+
+    class Answering(Useless):
+        async def request(self, *_: Any, **__: Any) -> Msg:
+            return Msg(self, data=b"{}")
+
+    client = Answering()
+    bus = NatsBus(client, "test", load())
+    assert await bus.is_served(client)
+    bus._publisher.unanswered_since = 1.0
+    assert not await bus.is_served(client)

@@ -25,12 +25,13 @@ from slackwater.bus.access.accounts import (
     user_claims,
 )
 from slackwater.bus.access.keys import KeyKind, NatsKey
-from slackwater.bus.access.tokens import UserCredentials, claims_of, signed
+from slackwater.bus.access.tokens import UserCredentials, claims_of, is_signed_by, signed
 from slackwater.bus.admin.permissions import CONTROL, PartSubjects, users_of
 from slackwater.bus.admin.streams import Topology
 from slackwater.bus.connect.access import agent_user, inbox_of
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import subject_token
+from slackwater.model.errors import Misconfigured
 
 CREDENTIAL_SECONDS = 3 * 86_400
 """How long credentials of an agent are valid. It renews them after a third of it."""
@@ -52,6 +53,11 @@ resolver_preload {{
 """
 _PRELOADED = re.compile(r'^ +(A[A-Z2-7]{55}): "([^"]+)"$', re.MULTILINE)
 _OPERATOR = re.compile(r'^operator: "([^"]+)"$', re.MULTILINE)
+
+
+def claims_lookup(account: str) -> str:
+    """Returns the subject on which the broker answers with a stored account."""
+    return f"$SYS.REQ.ACCOUNT.{account}.CLAIMS.LOOKUP"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -91,8 +97,9 @@ class AccessAuthority:
         return ticket.signer in {self._enrolment(kind).public for kind in (TICKET, CLUSTER)}
 
     def issuer_credentials(self) -> UserCredentials:
-        """Returns credentials that let this process change accounts of the broker."""
-        claims = user_claims(None, [CLAIMS_UPDATE], [f"{inbox_of(SYSTEM_USER)}.>"])
+        """Returns credentials that let this process change accounts of the broker, and read those of services."""
+        lookups = [claims_lookup(self.account(name).public) for name in (CONTROL, ENROLMENT)]
+        claims = user_claims(None, [CLAIMS_UPDATE, *lookups], [f"{inbox_of(SYSTEM_USER)}.>"])
         return self._issue(self.account(SYSTEM), SYSTEM_USER, claims)
 
     def agent_account(self, agent: PartSubjects, node: str, block: AgentBlockChanged | None = None) -> str:
@@ -106,6 +113,15 @@ class AccessAuthority:
         )
         name = agent_user(node)
         return signed(self.operator, self.account(name).public, name, claims, int(self.now()))
+
+    def signed_again(self, account: str) -> str:
+        """Returns a token with the claims of an account of this authority, newer by a second, so that the next
+        configuration is newer still. Raises Misconfigured for another's.
+        """
+        body = claims_of(account)
+        if not is_signed_by(self.operator, account):
+            raise Misconfigured(f"account {body['name']} is not signed by the key of SLACKWATER_NATS_AUTHORITY_FILE")
+        return signed(self.operator, body["sub"], body["name"], body["nats"], body["iat"] + 1)
 
     def agent_token(self, node: str, public_key: str) -> str:
         """Returns the token of an agent, whose permissions are those of its account."""

@@ -81,7 +81,9 @@ def service_subjects(part: PartSubjects, topology: Topology) -> list[str]:
                     allowed.add(f"{API_PREFIX}.STREAM.MSG.GET.{stream}")
                 if spec.removes_unread:
                     allowed.add(f"{API_PREFIX}.STREAM.MSG.DELETE.{stream}")
-                if spec.jump_seconds is not None:
+                if (
+                    spec.jump_seconds is not None or topology.streams[stream].storage == "memory"
+                ):  # it may lose its leader
                     allowed.add(f"{API_PREFIX}.CONSUMER.DELETE.{stream}.{durable}")
         else:
             allowed |= _of_reader(stream) | {f"sw.v1.dlq.{part.name}-replay-{_dashed(event)}"}

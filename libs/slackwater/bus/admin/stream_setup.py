@@ -22,7 +22,7 @@ from nats.js.api import (
 )
 from nats.js.errors import APIError, BadRequestError, NotFoundError, ServerError
 
-from slackwater.bus.admin.streams import ConsumerSpec, StreamSpec, Topology, durable_name, event_named
+from slackwater.bus.admin.streams import ConsumerSpec, StreamSpec, Topology, durable_name, durable_names, event_named
 from slackwater.events.envelope import partition_subjects, subjects_of
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import PARTITIONS
@@ -44,6 +44,7 @@ NO_ROOM = (10023, 10028, 10047)
 NO_PEERS = (10005, 10074)
 """JetStream error codes for more replicas than the cluster has servers, and for several without a cluster."""
 NO_ROOM_PAUSES_SECONDS = (0.1, 0.2, 0.4)
+DELETION_SECONDS = 1.0
 AT_A_TIME = 8
 """Concurrent requests to the broker. It creates consumers one after the other and each request has
 its own timeout: with more than a hundred sent at once, the last timed out on a slow disk.
@@ -87,6 +88,18 @@ async def rewind(js: JetStreamContext, topology: Topology, name: str, partition:
     with suppress(NotFoundError):
         await js.delete_consumer(stream, durable_name(name, partition))
     return (await js.add_consumer(stream, _newest_first(config))).num_pending or 0
+
+
+async def recreate(js: JetStreamContext, topology: Topology, name: str, number: int) -> None:
+    """Make one partition of a consumer anew (0: one without partitions), at its first position; one that jumps on the
+    newest message of each subject. Raises nats errors.
+    """
+    stream, spec = topology.stream_of(name), topology.consumers[name]
+    config = consumer_configs(name, spec)[number]
+    with suppress(NotFoundError, TimeoutError):  # deleting a consumer without leader is done, and not answered
+        async with asyncio.timeout(DELETION_SECONDS):
+            await js.delete_consumer(stream, durable_names(name, spec)[number])
+    await js.add_consumer(stream, _newest_first(config) if spec.jump_seconds is not None else config)
 
 
 def _newest_first(config: ConsumerConfig) -> ConsumerConfig:

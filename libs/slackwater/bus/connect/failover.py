@@ -37,6 +37,7 @@ class Watched(Protocol):
     def connections(self) -> Mapping[str, Client]: ...
     async def is_served(self, client: Client) -> bool: ...
     async def grow(self) -> None: ...
+    async def revive(self) -> None: ...
 
 
 class FailoverWatch:
@@ -100,10 +101,22 @@ async def answers_jetstream(client: Client) -> bool:
 
 @asynccontextmanager
 async def watching(bus: Watched) -> AsyncIterator[None]:
-    """Watch a bus while the body runs."""
-    task = asyncio.create_task(FailoverWatch(bus).run())
+    """Watch a bus while the body runs. Consumers are looked at beside its connections: a server without answers must
+    not hold up leaving it.
+    """
+    tasks = {asyncio.create_task(FailoverWatch(bus).run()), asyncio.create_task(_revive(bus))}
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.wait({task})
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def _revive(bus: Watched) -> None:
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            await bus.revive()
+        except Exception:
+            log.exception("defect of the watch over consumers")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,14 +16,14 @@ from nats.js import JetStreamContext
 
 from slackwater.bus.admin.backlogs import Backlogs, backlogs
 from slackwater.bus.admin.nats_admin import NatsAdmin
-from slackwater.bus.admin.stream_setup import declare, wanted_replicas
 from slackwater.bus.admin.streams import DLQ, ConsumerSpec, Topology, load
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.codec.lost_values import lost_values
 from slackwater.bus.connect.access import API_PREFIX, NatsAccess
 from slackwater.bus.connect.connections import CONNECT_SECONDS, BulkConnection, Connector, close_all, ended
+from slackwater.bus.connect.declarations import Declarations
 from slackwater.bus.connect.failover import answers_jetstream, watching
-from slackwater.bus.connect.nats_client import is_clustered
+from slackwater.bus.connect.leaderless import LeaderlessConsumers
 from slackwater.bus.connect.publisher import NotStored, StreamPublisher
 from slackwater.bus.connect.round_trips import RoundTrips
 from slackwater.bus.consume.agent_block_watch import BlockWatch
@@ -57,13 +57,10 @@ from slackwater.events.serialized import Written, written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock, SystemClock
-from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import process_meters
 from slackwater.telemetry.spans import exporting
 
 P = TypeVar("P", bound=Payload)
-
-log = get_logger(__name__)
 
 PUBLISH_SECONDS, REQUEST_SECONDS = 5.0, 3.0
 HEAL_PAUSE_SECONDS = 2.0
@@ -102,12 +99,10 @@ class NatsBus:
         self.blocks = Blocks()
         """Blocked agents; filled while this process consumes agent events."""
         self._block_watch = BlockWatch(client, self._js, self._readers, self.blocks, self.unread)
-        self._declares, self._healed_at, self._pings = declares, float("-inf"), RoundTrips(client)
+        self._healed_at, self._pings = float("-inf"), RoundTrips(client)
         setting = access.replicas if access else None
-        self._wanted_replicas: Callable[[], tuple[int, ...]] = lambda: wanted_replicas(
-            setting, clustered=is_clustered(client)
-        )
-        self._replicas = 0
+        self._declarations = Declarations(client, self._js, topology, setting, declares=declares)
+        self._leaderless = LeaderlessConsumers(client, self._js, topology, self._readers.interrupt)
 
     @property
     def client(self) -> Client:
@@ -125,20 +120,27 @@ class NatsBus:
 
     async def declare(self) -> None:
         """Create or update every stream and consumer of the topology. Raises Unavailable, Misconfigured."""
-        self._replicas = await declare(self._js, self._topology, self._wanted_replicas())
+        await self._declarations.declare()
 
     async def grow(self) -> None:
         """Declare the streams again if they have fewer replicas than the cluster may have room for by now."""
-        if self._declares and self._replicas < self._wanted_replicas()[0] and self._client.is_connected:
-            await self.declare()
+        await self._declarations.grow()
+
+    async def revive(self) -> None:
+        """Make consumers of this process anew that have lost their leader for good."""
+        await self._leaderless.check(tuple(self._counters))
 
     def connections(self) -> Mapping[str, Client]:
         """Returns the open connections by name."""
         return {self._name: self._client, **self._bulk.connection(f"{self._name}-bulk")}
 
     async def is_served(self, client: Client) -> bool:
-        """Returns whether JetStream is of use through this connection. An agent may not ask; its publishes show it."""
-        return await answers_jetstream(client) if self._declares else self._publisher.unanswered_since is None
+        """Returns whether JetStream is of use through this connection: by the publishes to the server, which show it
+        first, and by JetStream's answer, for which an agent may not ask.
+        """
+        if self._publisher.unanswered_since is not None and client.connected_url == self._client.connected_url:
+            return False
+        return not self._declarations.declares or await answers_jetstream(client)
 
     async def publish(self, event: Event[Any]) -> int:
         return await self._carry(written(event))
@@ -352,7 +354,7 @@ class NatsBus:
     async def close(self) -> None:
         """Close the connection; pending requests fail. Called by `connect_bus`."""
         self._pings.close()
-        await close_all(self._block_watch.close, self._bulk.close, partial(ended, self._client))
+        await close_all(self._readers.close, self._block_watch.close, self._bulk.close, partial(ended, self._client))
 
     async def open(self) -> None:
         """Subscribe to the broker's answers; called by `connect_bus`."""
@@ -391,17 +393,9 @@ class NatsBus:
         return spec
 
     async def _heal(self) -> None:
-        """Declare streams and consumers again after a broker lost its store or they were deleted. A
-        failure needs an operator and is logged; it must not end the reader that noticed it.
-        """
-        if not self._declares:
-            return
-        with suppress(Unavailable):
-            try:
-                if await self.connected():
-                    await self.declare()
-            except Misconfigured as error:
-                log.error("streams cannot be declared", reason=error.message)
+        """Declare streams and consumers again after a broker lost its store or they were deleted."""
+        if self._declarations.declares and await self.connected():
+            await self._declarations.restore()
 
 
 @asynccontextmanager

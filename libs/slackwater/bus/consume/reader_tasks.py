@@ -53,7 +53,7 @@ class ReaderTasks:
 
     def __init__(self, heal: Callable[[], Awaitable[None]]) -> None:
         self._heal = heal
-        self._healing = False
+        self._healing: asyncio.Task[None] | None = None
         self._readers: dict[Interruptible, None] = {}
         """In the order in which they began: that of a set would differ between two runs of a simulated history."""
 
@@ -92,20 +92,32 @@ class ReaderTasks:
             except (ConsumerGone, NatsError, TimeoutError, Unavailable) as error:
                 if not leaving.is_set():
                     log.info("reader tries again", reader=what, error=str(error))
-                    await self.heal()
+                    self._begin_to_heal()  # which may take a minute; other partitions of the reader may be in order
             except Exception:
                 log.exception("defect of a reader", reader=what)
             await _first_of(leaving.wait(), pauses.next())
 
     async def heal(self) -> None:
         """Run the heal function now, unless it is running."""
-        if self._healing:
-            return
-        self._healing = True
+        if self._healing is None or self._healing.done():
+            await asyncio.wait({self._begin_to_heal()})
+
+    def _begin_to_heal(self) -> asyncio.Task[None]:
+        if self._healing is None or self._healing.done():
+            self._healing = asyncio.create_task(self._heal_or_log(), name="heal")
+        return self._healing
+
+    async def _heal_or_log(self) -> None:
         try:
             await self._heal()
-        finally:
-            self._healing = False
+        except Exception:
+            log.exception("defect while streams are declared again")
+
+    async def close(self) -> None:
+        """End the heal function, if it is running."""
+        if self._healing is not None:
+            self._healing.cancel()
+            await asyncio.wait({self._healing})
 
 
 class _Running(AbstractAsyncContextManager[None]):

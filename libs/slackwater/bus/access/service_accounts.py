@@ -1,0 +1,67 @@
+"""Puts in force what a running nats-server has read from its configuration.
+
+On SIGHUP the server stores the accounts of its configuration, and goes on with those it has in memory: only an update
+through its system account changes these, and only where it differs from what is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+
+from slackwater.bus.access.accounts import ENROLMENT
+from slackwater.bus.access.authority import AccessAuthority, claims_lookup
+from slackwater.bus.access.issuer import store_account
+from slackwater.bus.access.tokens import claims_of
+from slackwater.bus.admin.permissions import CONTROL
+from slackwater.bus.connect.connections import stopped
+from slackwater.model.errors import Misconfigured, Unavailable
+from slackwater.telemetry.logs import get_logger
+
+CHECK_SECONDS = 5.0
+_log = get_logger(__name__)
+
+
+class ServiceAccounts:
+    """Compares the stored accounts of services and enrolments with those put in force, through the broker's system
+    account.
+    """
+
+    def __init__(self, authority: AccessAuthority, system: Client) -> None:
+        self._authority = authority
+        self._system = system
+        self._in_force: dict[str, Any] = {}
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Compare while the context is open."""
+        task = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            await stopped(task)
+
+    async def _run(self) -> None:
+        while True:
+            for name in (CONTROL, ENROLMENT):
+                try:
+                    await self._put_in_force(name)
+                except (Unavailable, NatsError, TimeoutError, OSError) as error:
+                    _log.info("accounts of services are not compared", account=name, error=repr(error))
+                except Misconfigured as error:
+                    _log.error("the broker has an account that its authority did not sign", reason=error.message)
+            await asyncio.sleep(CHECK_SECONDS)
+
+    async def _put_in_force(self, name: str) -> None:
+        answer = await self._system.request(claims_lookup(self._authority.account(name).public), timeout=CHECK_SECONDS)
+        token = answer.data.decode("ascii", "replace")
+        claims = claims_of(token)["nats"]
+        if claims != self._in_force.get(name):
+            await store_account(self._system, self._authority.signed_again(token))
+            self._in_force[name] = claims
+            _log.info("account of the broker is in force", account=name)

@@ -1,0 +1,83 @@
+"""Makes consumers anew that have lost their leader for good.
+
+A server that restarts has lost its replicas in memory. It does not count as one of the two that elect a leader until
+each consumer has caught up. If a second server stands still before that, its consumers wait until that one is back,
+however long it takes, although two servers work. Replicas on disk have no such gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection
+from contextlib import suppress
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from nats.js import JetStreamContext
+from nats.js.errors import ServiceUnavailableError
+
+from slackwater.bus.admin.stream_setup import recreate
+from slackwater.bus.admin.streams import Topology, durable_names
+from slackwater.bus.connect.failover import answers_jetstream
+from slackwater.bus.connect.nats_client import is_clustered
+from slackwater.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+
+LEADERLESS_SECONDS = 10.0
+"""Electing a leader takes 4 to 9 s. One that takes longer costs a second reading of what the stream still has."""
+
+
+class LeaderlessConsumers:
+    """Looks after the consumers in memory that one bus reads. `on_anew` is called when one was made anew: requests to
+    the old one are lost.
+    """
+
+    def __init__(
+        self, client: Client, js: JetStreamContext, topology: Topology, on_anew: Callable[[str], None]
+    ) -> None:
+        self._client = client
+        self._js = js
+        self._topology = topology
+        self._on_anew = on_anew
+        self._due: dict[str, float] = {}
+        """When a consumer without leader is made anew."""
+
+    async def check(self, consumers: Collection[str]) -> None:
+        """Look once at every consumer whose stream is in memory.
+
+        A server that is cut off from the others says of every consumer that it has no leader, so nothing is held
+        against one while JetStream itself does not answer.
+        """
+        if not is_clustered(self._client):
+            return
+        if not self._client.is_connected or not await answers_jetstream(self._client):
+            self._due.clear()
+            return
+        durables = [
+            (consumer, number, name)
+            for consumer in consumers
+            if (spec := self._topology.consumers.get(consumer)) is not None
+            and self._topology.streams[self._topology.stream_of(consumer)].storage == "memory"
+            for number, name in enumerate(durable_names(consumer, spec))
+        ]
+        await asyncio.gather(*(self._check_durable(*durable) for durable in durables))
+
+    async def _check_durable(self, consumer: str, number: int, name: str) -> None:
+        try:
+            await self._js.consumer_info(self._topology.stream_of(consumer), name)
+        except ServiceUnavailableError:
+            now = asyncio.get_running_loop().time()
+            if now < self._due.setdefault(name, now + LEADERLESS_SECONDS * random.uniform(1, 1.5)):
+                return
+        except (NatsError, TimeoutError):
+            return  # no answer says nothing about its leader; a missing consumer is declared again by its reader
+        else:
+            self._due.pop(name, None)
+            return
+        log.warning("consumer without leader is made anew", consumer=name)
+        self._due.pop(name, None)
+        with suppress(NatsError, TimeoutError):
+            await recreate(self._js, self._topology, consumer, number)
+            self._on_anew(f"consumer {name} was made anew")
