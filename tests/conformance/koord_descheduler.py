@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import koord_load_rounds
 import koord_low_node_load
 import koord_move_entry
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
@@ -389,5 +390,6 @@ ADAPTORS: Mapping[str, Adaptor] = {
     "object_limiter": object_limiter,
     "migration_state": migration_state,
     **koord_low_node_load.ADAPTORS,
+    **koord_load_rounds.ADAPTORS,
     **koord_move_entry.ADAPTORS,
 }
