@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from pydantic import ValidationError
+from shapes import bounded
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.descheduling.anomaly import AnomalyCondition, AnomalyState, after_round, marked
@@ -150,7 +151,7 @@ def cycle_limits(case: Case) -> Verdict:
 def node_limit(case: Case) -> Verdict:
     given = case["in"]
     counts = CycleCounts(CycleLimits(per_node=given.get("limit")))
-    for _ in range(given.get("evicted") or 0):
+    for _ in range(bounded(given.get("evicted") or 0)):
         counts.record("ns", "node")
     return compare(counts.refusal("ns", "node") is not None, wanted(case))
 

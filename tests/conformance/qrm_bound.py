@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from shapes import bounded
 from verdicts import Adaptor, Case, Verdict, compare, not_covered
 
 from slackwater.kernels.topology.allocate_by_cache import allocate_in_turn
@@ -113,7 +114,7 @@ def _machine(size: Sequence[int]) -> CpuMachine:
                 cpu % cores * nodes // cores,
                 cpu % cores * sockets // cores,
             )
-            for cpu in range(cpus)
+            for cpu in range(bounded(cpus))
         )
     )
 
