@@ -22,6 +22,8 @@ DAY_SURGE_LOAD, DAY_SURGE_SECONDS, SURGES_A_DAY = 1.25, 60, 5
 """Each surge meets the machines of one number modulo SURGES_A_DAY, so that no machine has two a day."""
 GREED: Final = 6.0
 """How much of its request the greedy job wants during a surge of its machine."""
+RESUBMITTED_SECONDS: Final = 90.0
+"""So long after its end the next greedy job comes: an evicted one is submitted again."""
 
 
 def surging(at: datetime) -> bool:
