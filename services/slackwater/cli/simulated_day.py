@@ -37,7 +37,7 @@ _BATCH: Final = {
 _RULE: Final = {
     "name": "prod-surge",
     "metricRule": {"name": "prod_cpu_pressure", "value": 0.2},
-    "avoidanceThreshold": 10,
+    "avoidanceThreshold": 5,
     "coolDownSeconds": 60,
     "actionName": "evict",
 }
