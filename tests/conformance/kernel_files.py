@@ -9,7 +9,7 @@ from typing import Any
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.agent.adapters.linux.meters import busy_ns, flat
-from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
+from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, MIN_QUOTA_US
 from slackwater.agent.domain.rates import milli_of
 
 _FIELDS = ("User", "Nice", "System", "Idle", "Iowait", "Irq", "Softirq", "Steal")
@@ -61,6 +61,8 @@ def cpu_max(case: Case) -> Verdict:
 
 def _milli(quota: int, content: str) -> Any:
     period = int(content.split()[1])
+    if 0 <= quota < MIN_QUOTA_US:  # which the kernel refuses: nothing is rounded to it
+        return quota
     return None if quota == -1 else (quota * 1000 + period // 2) // period
 
 
