@@ -15,6 +15,7 @@ from typing import Any
 
 from crane_pods import START, bounds_of, named, pod_of, rule_of, view_of
 from crane_shapes import ExecutorRun, RunAnswer
+from crane_waterlines import OF_RESTORES, restored
 from koord_batch import subsets
 from shapes import answers_as, read_as
 from verdicts import Adaptor, Case, Verdict, compare, differ, tolerance, wanted
@@ -392,7 +393,29 @@ def restore_run(case: Case) -> Verdict:
     for undone in ((), *subsets(("largest-first", "extended-ratio-highest-first"))) if verdict.word == "FAIL" else ():
         if _forwards(cycle, _orders(case, undone).cpu) == asked:
             return differ("restore-in-reverse", *undone)
+    others = (*OF_RESTORES, "largest-first", "extended-ratio-highest-first")
+    for undone in ((), *subsets(others)) if verdict.word == "FAIL" else ():
+        if _walked(case, undone) == asked:
+            return differ("restore-in-reverse", *undone)
     return verdict
+
+
+def _walked(case: Case, undone: Collection[str]) -> list[list[Any]]:
+    """Pod after pod in the order of giving way, each by its whole step, until the headroom is used."""
+    given, ups = case["in"], case["in"].get("up", {}).get(_CPU, ())
+    used = given.get("state", {}).get(_CPU)
+    if not ups or not isinstance(used, int | float):
+        return []
+    left = (1 + exact(given.get("excess", 0))) * (min(map(quantity, ups)) - exact(used))
+    writes: list[list[Any]] = []
+    pods = {f"{number:04}": each for number, each in enumerate(given["pods"]) if not each.get("notInLister")}
+    for pod in _orders(case, undone).cpu.order([pod_of(each, int(uid)) for uid, each in pods.items()]):
+        if left <= 0:
+            break
+        changes = restored(pods[pod.uid].get("containers", ()), pods[pod.uid].get("step", 0), undone)
+        writes += [[f"{pod.name}/{change.container}", change.after_us] for change in changes]
+        left -= sum(change.amount_milli for change in changes)
+    return writes
 
 
 def _restored(given: Mapping[str, Any]) -> Cycle:

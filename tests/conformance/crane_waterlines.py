@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from crane_pods import START, bounds_of, named, pod_of, rule_of, view_of
+from koord_batch import subsets
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
-from slackwater.waterline.actuation.cpu_quota import QuotaChange, RestoreBounds, restore_cpu, throttle_cpu
+from slackwater.waterline.actuation.cpu_quota import (
+    QuotaChange,
+    RestoreBounds,
+    milli_of,
+    restore_cpu,
+    throttle_cpu,
+)
 from slackwater.waterline.analysis.demands import gap_of, headroom_of
 from slackwater.waterline.analysis.sample_counters import RuleState, judge
 from slackwater.waterline.facts.amounts import exact
-from slackwater.waterline.facts.pods import PodUse
+from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.ordering import chains as by
 from slackwater.waterline.ordering.chains import (
     CPU,
@@ -155,16 +163,45 @@ def throttle_container(case: Case) -> Verdict:
     return _quotas(case, throttle_cpu(pod, bounds_of(case["in"]), None))
 
 
+OF_RESTORES = ("restore-stepwise", "restore-only-raises", "restore-without-usage", "unlimited-costs")
+
+
 def restore_container(case: Case) -> Verdict:
-    """To the declared limit, as where the peer knows no other original."""
+    """To the declared limit, as where the peer knows no other original. A case that differs is asked again with the
+    peer's way for some of the named differences."""
     given = case["in"]
-    pod = pod_of({"name": "p", "containers": given["containers"]})
-    step = Decimal(given["stepPct"]) / 100
-    verdict = _quotas(case, tuple(reversed(restore_cpu(pod, RestoreBounds(step, True, _SIXTY_CORES), None))))
-    if verdict.word == "FAIL" and any(one.get("extMilli") for one in given["containers"]):
-        at_once = restore_cpu(pod, RestoreBounds(Decimal(10**6), True, _SIXTY_CORES), None)
-        return differ("restore-stepwise") if _quotas(case, at_once).word == "pass" else verdict
+    verdict = _quotas(case, restored(given["containers"], given["stepPct"], ()))
+    for undone in subsets(OF_RESTORES) if verdict.word == "FAIL" else ():
+        if _quotas(case, restored(given["containers"], given["stepPct"], undone)).word == "pass":
+            return differ(*undone)
     return verdict
+
+
+def restored(
+    containers: Iterable[Mapping[str, Any]], step_percent: float, undone: Collection[str]
+) -> list[QuotaChange]:
+    """Raises each container by one step, in their order; with the peer's way where a difference is undone."""
+    step, changes = exact(step_percent) / 100, list[QuotaChange]()
+    for container in containers:
+        at_once = "restore-stepwise" in undone and container.get("extMilli") and not container.get("limitMilli")
+        pod = pod_of({"name": "p", "containers": [container]})
+        raised = restore_cpu(pod, RestoreBounds(Decimal(10**6) if at_once else step, True, _SIXTY_CORES), None)
+        lowered = _lowered(pod.containers[0]) if "restore-only-raises" in undone else []
+        if "restore-without-usage" not in undone or container.get("usage") is not None:
+            changes += [*raised, *lowered]
+    if "unlimited-costs" in undone:
+        changes = [replace(each, amount_milli=Decimal(0)) if each.after_us is None else each for each in changes]
+    return changes
+
+
+def _lowered(container: Container) -> list[QuotaChange]:
+    """The peer's write where a quota is above what was declared."""
+    before, declared, period = container.quota_us, container.original_quota_us, container.period_us
+    is_above = before is not None and declared is not None and before > declared
+    if not is_above or not container.name or not container.is_readable or container.usage_milli is None:
+        return []
+    credit = max(Decimal(0), milli_of(declared, period) - exact(container.usage_milli))
+    return [QuotaChange("p", container.name, before, declared, period, credit)]
 
 
 def _quotas(case: Case, changes: Sequence[QuotaChange]) -> Verdict:

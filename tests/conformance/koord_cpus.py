@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from shapes import bounded
 from verdicts import Adaptor, Case, Verdict, compare, differ
 
 from slackwater.kernels.topology.allocate_by_policy import (
@@ -72,7 +73,7 @@ def _machine(topology: Mapping[str, int]) -> CpuMachine:
     return CpuMachine(
         tuple(
             Cpu(cpu, core, core // cores, core // cores, core // cores // nodes)
-            for core in range(topology["sockets"] * nodes * cores)
+            for core in range(bounded(topology["sockets"] * nodes * cores))
             for cpu in range(threads * core, threads * core + threads)
         )
     )

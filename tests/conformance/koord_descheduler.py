@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import koord_load_rounds
 import koord_low_node_load
 import koord_move_entry
+from shapes import bounded
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.descheduling.evictability import NEVER_COST, eviction_cost
@@ -76,7 +78,7 @@ def _ranked(jobs: Sequence[WaitingJob], migrating: Sequence[str], now_s: float =
 
 
 def _owners(given: Mapping[str, Any]) -> list[str | None]:
-    return [given["owner_batch_job"].get(str(job)) for job in range(given["jobs"])]
+    return [given["owner_batch_job"].get(str(job)) for job in range(bounded(given["jobs"]))]
 
 
 def sort_by_controller(case: Case) -> Verdict:
@@ -99,7 +101,7 @@ def sort_by_migrating(case: Case) -> Verdict:
 def migrating_count(case: Case) -> Verdict:
     given = case["in"]
     active = _others(given["running"] + given["pending_passed"], workload="w")
-    waiting = [replace(_CANDIDATE, id=str(job), pod=str(job)) for job in range(given["waiting"])]
+    waiting = [replace(_CANDIDATE, id=str(job), pod=str(job)) for job in range(bounded(given["waiting"]))]
     occupancy = MigrationOccupancy(MigrationSnapshot(waiting, active, {"w": WorkloadReplicas(9)}), 0.0)
     return compare(occupancy.workloads["w"], wanted(case))
 
@@ -107,7 +109,7 @@ def migrating_count(case: Case) -> Verdict:
 def sort_pipeline(case: Case) -> Verdict:
     given = case["in"]
     keys = {"name": lambda job: job.id, "last_char_of_name": lambda job: job.id[-1]}
-    jobs = [replace(_CANDIDATE, id=f"test-job-{number + 1}") for number in range(given["pods"])]
+    jobs = [replace(_CANDIDATE, id=f"test-job-{number + 1}") for number in range(bounded(given["pods"]))]
     sorts = [lambda each, key=keys[name]: sorted(each, key=key) for name in given["sorts"]]
     return compare([job.id for job in in_rank_order(jobs, (), 0.0, sorts)], wanted(case))
 
@@ -125,7 +127,7 @@ def _others(count: int, **places: str) -> list[ActiveJob]:
             places.get("node", "elsewhere"),
             places.get("workload", ""),
         )
-        for number in range(count)
+        for number in range(bounded(count))
     ]
 
 
@@ -164,7 +166,7 @@ def limit_per_workload(case: Case) -> Verdict:
         max_unavailable_per_workload=given["max_unavailable"],
         skip_gates=_gates(given),
     )
-    unready = frozenset(f"unready-{number}" for number in range(given["unavailable"]))
+    unready = frozenset(f"unready-{number}" for number in range(bounded(given["unavailable"])))
     workload = WorkloadReplicas(given["replicas"], unready)
     return compare(_passes(limits, _others(given["migrating_others"], workload="w"), workload=workload), wanted(case))
 
@@ -199,7 +201,7 @@ def _round(jobs: int, refused: set[int], held: set[int]) -> dict[str, list[int]]
     """A job that is refused for good has a single replica; one that is held has a plugin against it."""
     waiting = [
         replace(_CANDIDATE, id=str(job), pod=f"pod-{job}", node="", workload="single" if job in refused else "")
-        for job in range(jobs)
+        for job in range(bounded(jobs))
     ]
     snapshot = MigrationSnapshot(waiting, (), {"single": WorkloadReplicas(1)}, limits=_UNLIMITED)
     plan = arbitrate_plainly(snapshot, 0.0, group_filters=[lambda *_: {str(job): "held" for job in held}])
@@ -389,5 +391,6 @@ ADAPTORS: Mapping[str, Adaptor] = {
     "object_limiter": object_limiter,
     "migration_state": migration_state,
     **koord_low_node_load.ADAPTORS,
+    **koord_load_rounds.ADAPTORS,
     **koord_move_entry.ADAPTORS,
 }

@@ -7,18 +7,17 @@ from itertools import groupby
 from typing import Any
 
 from pydantic import ValidationError
+from shapes import bounded
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.descheduling.anomaly import AnomalyCondition, AnomalyState, after_round, marked
-from slackwater.descheduling.builtin import DefaultEvictor
-from slackwater.descheduling.cycle import CycleCounts, CycleGate, CycleLimits
+from slackwater.descheduling.cycle import CycleCounts, CycleLimits
 from slackwater.descheduling.documents import DeschedulerProfile
 from slackwater.descheduling.evictability import EVICT, EvictorSettings, protection
 from slackwater.descheduling.low_node_load import (
     LowNodeLoadArgs,
     LowNodeLoadPool,
     argument_problems,
-    balance,
     eviction_reason,
     excess_of,
     select_nodes,
@@ -26,7 +25,6 @@ from slackwater.descheduling.low_node_load import (
 from slackwater.descheduling.move_history import RestRules
 from slackwater.descheduling.node_classes import NodeClass, NodeLoad
 from slackwater.descheduling.placement import (
-    ClusterPlacement,
     KubeQos,
     PlacedPod,
     PlacementNode,
@@ -102,7 +100,8 @@ def node_of(given: Mapping[str, Any]) -> PlacementNode:
 def pod_eviction_order(case: Case) -> Verdict:
     given = case["in"]
     pods, excess = [pod_of(each) for each in given["pods"]], given.get("excess") or {}
-    return compare(_groups(pods, excess, given.get("weights") or {}), wanted(case))
+    groups = _groups(pods, excess, given.get("weights") or {})
+    return compare(*([sorted(names) for names in order] for order in (groups, wanted(case))))
 
 
 def _groups(pods: Sequence[PlacedPod], excess: Mapping[str, int], weights: Mapping[str, float]) -> list[list[str]]:
@@ -130,7 +129,7 @@ def score(case: Case) -> Verdict:
     return compare(node_score(given["usage"], given["alloc"], given["weights"]), wanted(case))
 
 
-def _limits(given: Mapping[str, Any]) -> CycleLimits:
+def limits_of(given: Mapping[str, Any]) -> CycleLimits:
     """Limits of a cycle by either name: `total`, or `max_evict_total` as the settings of the peer have it."""
     names = ("total", "per_node", "per_namespace")
     return CycleLimits(*(given.get(name, given.get(f"max_evict_{name}")) for name in names))
@@ -138,7 +137,7 @@ def _limits(given: Mapping[str, Any]) -> CycleLimits:
 
 def cycle_limits(case: Case) -> Verdict:
     given, want = case["in"], wanted(case)
-    counts = CycleCounts(_limits(given))
+    counts = CycleCounts(limits_of(given))
     allow = []
     for namespace, node in given.get("seq") or ():
         allow.append(counts.refusal(namespace, node) is None)
@@ -152,7 +151,7 @@ def cycle_limits(case: Case) -> Verdict:
 def node_limit(case: Case) -> Verdict:
     given = case["in"]
     counts = CycleCounts(CycleLimits(per_node=given.get("limit")))
-    for _ in range(given.get("evicted") or 0):
+    for _ in range(bounded(given.get("evicted") or 0)):
         counts.record("ns", "node")
     return compare(counts.refusal("ns", "node") is not None, wanted(case))
 
@@ -170,56 +169,15 @@ def evictable(case: Case) -> Verdict:
         others = [pod_of({"k8s_qos": "Burstable", **each}) for each in given.get("other_pods", ())]
         nodes = [node_of(each) for each in given.get("nodes", ())]
         got = any(
-            admits(node, pod) and requests_fit(free_for_requests(node, _on(node, others)), pod)
+            admits(node, pod) and requests_fit(free_for_requests(node, pods_on(node, others)), pod)
             for node in nodes
             if node.name != pod.node
         )
     return compare(got, want)
 
 
-def _on(node: PlacementNode, pods: Sequence[PlacedPod]) -> list[PlacedPod]:
+def pods_on(node: PlacementNode, pods: Sequence[PlacedPod]) -> list[PlacedPod]:
     return [pod for pod in pods if pod.node == node.name]
-
-
-def low_node_load(case: Case) -> Verdict:
-    given, want = case["in"], wanted(case)
-    nodes, pods = [node_of(each) for each in given["nodes"]], [pod_of(each) for each in given["pods"]]
-    pool = LowNodeLoadPool(
-        "all",
-        given.get("low") or {},
-        given.get("high") or {},
-        given.get("prod_low") or {},
-        given.get("prod_high") or {},
-        use_deviation=bool(given.get("use_deviation")),
-    )
-    consecutive = given.get("anomaly_consecutive_abnormalities") or 1
-    args = LowNodeLoadArgs(
-        [pool],
-        number_of_nodes=given.get("number_of_nodes", 0),
-        node_fit=given.get("node_fit", True),
-        anomaly=AnomalyCondition(consecutive),
-        margin=0.0,
-    )
-    namespaces = given.get("evictable_namespaces") or {}
-    settings = EvictorSettings(
-        include_namespaces=frozenset(namespaces.get("include", ())),
-        exclude_namespaces=frozenset(namespaces.get("exclude", ())),
-    )
-    gate = CycleGate([DefaultEvictor(settings)], _limits(given), {}, _RESTLESS, {}, 0.0)
-    cluster = ClusterPlacement(nodes, {node.name: _on(node, pods) for node in nodes})
-    plan = balance(cluster, args, {}, 0.0, gate)
-    names = sorted(proposal.pod.name for proposal in plan.proposals)
-    got: dict[str, Any] = {
-        "evicted_count": len(names),
-        "classes": {name: str(each) for name, each in plan.classes.items()},
-    }
-    if "evicted_set" in want:
-        got["evicted_set"] = names
-    return compare({name: got[name] for name in want}, {**want, **_sorted_set(want)})
-
-
-def _sorted_set(want: Mapping[str, Any]) -> dict[str, Any]:
-    return {"evicted_set": sorted(want["evicted_set"])} if "evicted_set" in want else {}
 
 
 def thresholds(case: Case) -> Verdict:
@@ -417,7 +375,6 @@ ADAPTORS: Mapping[str, Adaptor] = {
     "cycle_limits": cycle_limits,
     "node_limit_reached": node_limit,
     "evictable": evictable,
-    "low_node_load": low_node_load,
     "thresholds": thresholds,
     "eviction_reason": reason,
     "node_pool_select": pool_select,

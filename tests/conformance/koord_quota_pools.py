@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from shapes import bounded
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.cluster.fold import ClusterFold
@@ -101,7 +102,7 @@ def _whole_nodes(nodes: Sequence[Amounts], total: Amounts) -> int:
 
 
 def _totals_by_tree(nodes: Sequence[Amounts], trees: Mapping[str, int]) -> Mapping[str, TreeTotals]:
-    named = [tree for tree, count in trees.items() for _ in range(count)]
+    named = [tree for tree, count in trees.items() for _ in range(bounded(count))]
     pools = [*named, *[UNNAMED_POOL] * (len(nodes) - len(named))]
     return totals_of(view_of(nodes, pools), [QuotaPool(tree, tree) for tree in trees])
 

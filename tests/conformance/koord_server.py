@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 from koord_histograms import CPU_CORES, percentile
+from shapes import bounded
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.ingestion.settings import IngestionSettings
@@ -65,7 +66,7 @@ def _ramp(resource: str, samples: str, want: Mapping[str, float]) -> Verdict:
     histogram = HistogramMatrix(CPU_MILLI if resource == "cpu" else MEMORY_BYTES, 43200.0)
     histogram.ensure_rows(1)
     unit = 1000.0 if resource == "cpu" else 1.0
-    for number in range(first, last + 1):
+    for number in range(first, bounded(last) + 1):
         histogram.add(_ROW, np.array([unit * number]), np.array([60.0 * number]))
     enough = {}
     for key, least in want.items():
@@ -82,10 +83,12 @@ def _lives(given: Mapping[str, Any], want: Mapping[str, int]) -> Verdict:
     The peer's one retention for all; time passes by a window of another node.
     """
     pods = given.get("pods") or []
-    named = [f"pod-{number}" for number in range(pods)] if isinstance(pods, int) else [str(pod) for pod in pods]
+    named = (
+        [f"pod-{number}" for number in range(bounded(pods))] if isinstance(pods, int) else [str(pod) for pod in pods]
+    )
     state = PartitionState(PoolPolicies(), model_of, Keeping(node_seconds=Keeping().pod_seconds))
     now = 0
-    for _ in range(given.get("trainings", 1)):
+    for _ in range(bounded(given.get("trainings", 1))):
         now += 60
         state.apply_window(_window("n", now, named))
     trained = _models_of(state, "n")

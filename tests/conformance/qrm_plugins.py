@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from shapes import bounded
 from verdicts import Adaptor, Case, Verdict, compare, differ
 
 from slackwater.agent.domain.resource_manager.cpu_plugin import (
@@ -207,7 +208,10 @@ def dummy_machine(size: Sequence[int]) -> CpuMachine:
     cores = cpus // 2
     place: Callable[[int, int], int] = lambda cpu, units: cpu % cores * units // cores  # noqa: E731
     return CpuMachine(
-        tuple(Cpu(cpu, cpu % cores, place(cpu, nodes), place(cpu, nodes), place(cpu, sockets)) for cpu in range(cpus))
+        tuple(
+            Cpu(cpu, cpu % cores, place(cpu, nodes), place(cpu, nodes), place(cpu, sockets))
+            for cpu in range(bounded(cpus))
+        )
     )
 
 

@@ -38,6 +38,17 @@ Percent = Annotated[int | float, BeforeValidator(_no_other_type), Field(ge=0, le
 Text = Annotated[str, Field(max_length=10_000)]
 
 
+_MOST = 100_000
+"""Of what a case only counts: so many are made one by one."""
+
+
+def bounded(count: Any) -> int:
+    """The count, which is refused where making so many would take for ever."""
+    if not isinstance(count, int) or count > _MOST:
+        raise ValueError(f"a count of at most {_MOST} is expected, not {count!r:.40}")
+    return count
+
+
 class Shape(BaseModel):
     """Base: unknown fields are ignored, numbers are finite."""
 

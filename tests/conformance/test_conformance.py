@@ -44,12 +44,12 @@ CLAIMED = {
         " dsp_signal dsp_truncate dsp_autocorrelation dsp_is_peak dsp_fill_missing dsp_outliers dsp_fft_estimator"
         " dsp_best_estimator dsp_find_period dsp_choose_period prediction_error"
         " rule_counters rule_counters_v2022 analyze_sequence podqos_match validate_metric_rule validate_rules"
-        " cgroup_systemd"
+        " cgroup_systemd cpu_times"
     ),
     "koordlet_qos.json": (
         "filter_used evict_be_satisfaction evict_cpu_used evict_allocatable evict_sort evict_config_check"
         " evict_mem_used evict_mem_select evict_policy_allowed evict_pod_request evict_task_check evict_sub evict_kill"
-        " batch_pod batch_container cg2_shares_to_weight cg2_weight_to_shares"
+        " batch_pod batch_container cg2_shares_to_weight cg2_weight_to_shares cg2_cpu_max cg2_usage"
     ),
     "koord_quota_sched.json": (
         "colocation.probability colocation.qos_priority_matrix colocation.validate priority.band"

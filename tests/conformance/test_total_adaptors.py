@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from files import ADAPTORS, cases_of, chosen_files, schema_of
+from files import ADAPTORS, cases_of, chosen_files, judge, schema_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from verdicts import WORDS, Case, wanted
@@ -42,7 +42,7 @@ def _public() -> dict[tuple[str, str], list[Case]]:
     for file in chosen_files():
         document = json.loads(file.read_text())
         schema = schema_of(document) if isinstance(document, Mapping) else ""
-        for suite, case in cases_of(document) if schema in FAMILIES else ():
+        for suite, case in cases_of(document) if schema in ADAPTORS else ():
             found.setdefault((schema, suite), []).append(case)
     return found
 
@@ -99,6 +99,26 @@ def test_any_case_of_a_family_is_judged(schema: str, suite: str) -> None:
         # An answer that a change has given another shape, or a name that the family does not use, is honestly that.
         covered = isinstance(want := wanted(case), Mapping) and set(want) <= asked
         assert verdict.word != "not covered" or suite.startswith(_IN_WORDS) or not covered
+        assert verdict.word == "pass" or verdict.why
+
+    judged()
+
+
+ALL = [(schema, suite) for schema, suites in ADAPTORS.items() for suite in suites]
+
+
+@pytest.mark.parametrize(("schema", "suite"), ALL)
+def test_any_case_of_any_family_gets_a_verdict(schema: str, suite: str) -> None:
+    """Through `judge`, as in a run: other values, absent fields and odd types end no run, and say what is wrong."""
+    cases = CASES.get((schema, suite))
+    if not cases:
+        pytest.skip("no vectors of this family: set VECTORS to a file or folder")
+
+    @settings(max_examples=8, suppress_health_check=list(HealthCheck), deadline=None)
+    @given(spoilt(cases))
+    def judged(case: Case) -> None:
+        verdict = judge(ADAPTORS[schema][suite], case)
+        assert verdict.word in WORDS
         assert verdict.word == "pass" or verdict.why
 
     judged()

@@ -89,9 +89,14 @@ class ClaimAdmission:
     quota: str
     amounts: Amounts
     basis: AdmissionBasis
-    partial: bool
+    requested: Amounts
     share: float
     """The quota's dominant used-to-fair-share before it: the lowest among those that waited."""
+
+    @property
+    def partial(self) -> bool:
+        """Whether it holds less than it asked for."""
+        return self.amounts != self.requested
 
 
 class RefusalReason(StrEnum):

@@ -147,9 +147,8 @@ class TreeRounds:
     def _admit(self, claim: QuotaClaim, amounts: Amounts, basis: AdmissionBasis) -> None:
         share = self._state.share(claim.quota)
         self._state.admit(claim, amounts)
-        partial = dict(amounts) != dict(claim.request)
         self._admitted.add(claim.id)
-        self._admissions.append(ClaimAdmission(claim.id, claim.quota, dict(amounts), basis, partial, share))
+        self._admissions.append(ClaimAdmission(claim.id, claim.quota, dict(amounts), basis, dict(claim.request), share))
 
     def _keep(self, claim: QuotaClaim, reason: WaitReason, *, reserved: bool) -> None:
         self._state.keep(claim, claim.request)

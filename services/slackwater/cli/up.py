@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -117,12 +118,13 @@ def command(
     http = HttpSettings() if port is None else HttpSettings(port=port)
     overrides = {name: dict(values) for name, values in (DEMO_SETTINGS if demo else {}).items()}
     overrides.setdefault("agent", {}).update(driver=chosen.value, nodes=nodes)
-    if not demo and "SLACKWATER_AGENT_LOAD" not in os.environ:
+    is_day = chosen is DriverChoice.SIMULATED and not demo and "SLACKWATER_AGENT_LOAD" not in os.environ
+    if is_day:
         overrides["agent"]["load"] = "day"
     overrides.setdefault("console", {}).update(demo_state_dir=demo_state_dir())
     if demo and chosen is DriverChoice.LINUX:
         overrides["agent"]["memory_bytes"] = DEMO_MEMORY_BYTES
-    status = asyncio.run(_up(StackOptions(http, overrides, fresh=demo), steps, chosen, seconds, wanted))
+    status = asyncio.run(_up(StackOptions(http, overrides, fresh=demo), steps, chosen, seconds, wanted, is_day))
     if demo:
         status = _finish_demo() or status
     if log is not None:
@@ -189,7 +191,12 @@ def choose_driver(wanted: DriverChoice, nodes: int, steps: Steps) -> DriverChoic
 
 
 async def _up(
-    options: StackOptions, steps: Steps, driver: DriverChoice, seconds: int | None, scene: SceneChoice | None
+    options: StackOptions,
+    steps: Steps,
+    driver: DriverChoice,
+    seconds: int | None,
+    scene: SceneChoice | None,
+    is_day: bool,
 ) -> int:
     from slackwater.cli.stack import running_stack
     from slackwater.cli.up_log import report_restored
@@ -201,7 +208,8 @@ async def _up(
     with cancelled_by_signal():
         async with running_stack(state, options, steps) as endpoint:
             _greet(endpoint, steps, names_rpc=scene is None)
-            status = await _work(endpoint, state, driver, seconds, scene)
+            async with _beside(endpoint, is_day):
+                status = await _work(endpoint, state, driver, seconds, scene)
     if scene is None and driver is DriverChoice.LINUX:
         report_restored(state.path, steps)
     return status
@@ -213,6 +221,23 @@ def _greet(endpoint: Endpoint, steps: Steps, names_rpc: bool) -> None:
     print(f"console {endpoint.http_url}{query}", flush=True)
     if names_rpc and endpoint.rpc_address:
         print(f"grpc {endpoint.rpc_address}", flush=True)
+
+
+@asynccontextmanager
+async def _beside(endpoint: Endpoint, is_day: bool) -> AsyncIterator[None]:
+    """With a simulated day, its platform and operator work during the block."""
+    if not is_day:
+        yield
+        return
+    from slackwater.cli.simulated_day import live_day
+
+    task = asyncio.create_task(live_day(endpoint), name="simulated day")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
 
 
 async def _work(

@@ -69,6 +69,10 @@ class Api:
         """Returns the facts of every node that has reported them, by name."""
         return {node["name"]: node["facts"] for node in await self.items("/v1/nodes") if node["facts"]}
 
+    async def live(self) -> set[str]:
+        """Returns the nodes that are not lost, those of an earlier run too until they are."""
+        return {node["name"] for node in await self.items("/v1/nodes") if node["liveness"] not in (None, "lost")}
+
     async def offer(self) -> Item | None:
         """Returns the offer of the node in force; None before the first."""
         return next((item for item in await self.items("/v1/offers") if item["node"] == self.node), None)

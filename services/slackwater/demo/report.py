@@ -72,7 +72,7 @@ def _compared(scene: DemoScene[Any], column: TurnFigure[Any], turns: Sequence[Tu
     if scene.compared[0] and column.goal:
         word = compare(without, ours, column.goal, is_exact=bool(column.counted))
         disturbed = disturbance(scene, turns, cpus)
-        if disturbed and (not column.counted or word is Word.SAME):
+        if disturbed and not (column.counted and (word is not Word.SAME or not scene.needs_quiet_cpu)):
             word = Word.TOO_FEW
         if word is Word.TOO_FEW:
             why = disturbed or f"{counted(len(without), 'turn')} without, {len(ours)} with"

@@ -105,6 +105,8 @@ class DemoScene(Generic[R]):
     driver: Literal["linux", "simulated"] = "linux"
     is_optional: bool = False
     """Runs only when it is asked for by name."""
+    needs_quiet_cpu: bool = True
+    """Counted figures that are equal tell nothing where other processes used the CPU."""
     is_sequence: bool = False
     """The variants are stages that follow from each other, so their order never changes."""
 

@@ -18,12 +18,12 @@ from slackwater.bus.consume.agent_rates import (
     BYTES_AT_ONCE,
     BYTES_EVERY_SECONDS,
     EVERY_SECONDS,
-    FLOOD_PAUSE_SECONDS,
     HELD_SECONDS,
     AgentRates,
     RateGate,
     agent_gates,
 )
+from slackwater.bus.consume.cooperative import FLOOD_PAUSE_SECONDS
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.consume.settlement import Settler
 from slackwater.bus.consume.stats import Counters

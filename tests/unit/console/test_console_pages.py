@@ -13,10 +13,11 @@ from console_app import console_app
 
 import slackwater.console
 from slackwater.console.adapters.memory import MemoryReadModel
+from slackwater.console.domain.views import IntentView
 from slackwater.console.edge.stream import Streams
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.node_described import NodeDescribed
-from slackwater.testing.clock import FakeClock
+from slackwater.testing.clock import EPOCH, FakeClock
 from slackwater.testing.story import FLEET, SURGE, identifier, story
 
 
@@ -198,3 +199,25 @@ def test_vendored_files_stand_beside_their_licences() -> None:
     for script in vendor.glob("*.js"):
         name = re.sub(r"(-ext)?-[\d.]+\.min\.js$", r"\1", script.name)
         assert (vendor / f"{name}.LICENSE").exists() or (vendor / f"{name.removesuffix('-ext')}.LICENSE").exists()
+
+
+@pytest.mark.parametrize("rules", [{}, {"prod_cpu_pressure": 0.31}])
+async def test_the_waterline_of_a_node_is_of_the_rules_in_force(
+    pages: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, rules: dict[str, float]
+) -> None:
+    """The effects of the story name 10 %: those rules are deleted, or have another value since."""
+    intent = IntentView("edge-7", "ensurance", 9, EPOCH, 30.0, {}, 0, rules)
+
+    async def declared(*_names: object) -> tuple[IntentView, bool]:
+        return intent, True
+
+    drawn: list[object] = []
+
+    def chart(_frame: object, *parts: object) -> str:
+        drawn.append(parts[3])
+        return ""
+
+    monkeypatch.setattr("slackwater.console.usecases.node_page._intent", declared)
+    monkeypatch.setattr("slackwater.console.usecases.node_page.pressure_chart", chart)
+    await text(pages, "/nodes/edge-7")
+    assert set(drawn) == {rules.get("prod_cpu_pressure")}

@@ -14,6 +14,7 @@ from invented_scene import InventedTurn, scene_of
 from slackwater.demo.machine.other_work import OtherWork
 from slackwater.demo.picture import picture
 from slackwater.demo.report import Turn, report
+from slackwater.demo.scenes import memory
 from slackwater.demo.verdict import Word
 
 SCENE = scene_of(iter([]))
@@ -107,3 +108,11 @@ def test_the_longer_bar_is_the_larger_value() -> None:
     root = ElementTree.fromstring(picture(SCENE, turns((30, 10))))  # noqa: S314 - drawn here
     bars = [float(bar.attrib["width"]) for bar in root.iter(RECT) if bar.attrib["height"] == "16"]
     assert bars[0] == pytest.approx(3 * bars[1], rel=0.01)
+
+
+def test_counts_of_memory_are_told_on_a_busy_machine() -> None:
+    """What the kernel kills follows from memory, however busy the CPUs are: equal counts are the same there."""
+    same = [Turn(variant, InventedTurn(count=1), BUSY) for variant in ("plain", "ours")]
+    latency, jobs = report(scene_of(iter([]), needs_quiet_cpu=False), same, 2).comparisons
+    assert (latency.word, jobs.word) == (Word.TOO_FEW, Word.SAME)
+    assert not memory.MEMORY.needs_quiet_cpu

@@ -13,6 +13,7 @@ from slackwater.agent.adapters.simulated_load import (
     DAY_SECONDS,
     REST_LOAD,
     REST_SECONDS,
+    RESUBMITTED_SECONDS,
     SURGE_LOAD,
     TIDE_SECONDS,
     prod_load,
@@ -189,7 +190,7 @@ async def test_a_day_of_the_fleet_lends_most_of_the_time_and_surges_once() -> No
             rooms.append(CAPACITY * 0.65 - prod)
             assert batch <= 0.25 * CAPACITY + 1
             assert shares.prod_pressure < 0.035
-    assert surges == 60
+    assert surges == 20
     assert min(rooms) > 0.25 * CAPACITY, "what 65 % of the machine leave beside prod"
     assert max(rooms) - min(rooms) > 0.15 * CAPACITY, "prod has a rhythm"
     assert min(waiting) > 0.1, "prod lacks CPU during its surge"
@@ -199,3 +200,17 @@ async def test_a_day_of_the_fleet_lends_most_of_the_time_and_surges_once() -> No
 def test_one_machine_of_five_surges_at_a_time(seconds: int) -> None:
     at = EPOCH + timedelta(seconds=seconds * 9)
     assert len([number for number in range(1, 21) if surging_by_day(number, at)]) in (0, 4)
+
+
+async def test_by_day_an_evicted_job_is_followed_by_the_next() -> None:
+    clock = FakeClock()
+    machine = SimulatedDriver("n", 1, clock, load="day")
+    machine.open()
+    machine.sample()
+    machine.terminate("n-crunch", 15)
+    names = []
+    for seconds in (0, RESUBMITTED_SECONDS - 1, 1, 1):
+        await clock.advance(seconds)
+        machine.sample()
+        names.append([pod.uid for pod in machine.pods() if pod.workload == "crunch"])
+    assert names == [[], [], ["n-crunch-2"], ["n-crunch-2"]]

@@ -28,7 +28,8 @@ from slackwater.bus.connect.publisher import NotStored, StreamPublisher
 from slackwater.bus.connect.round_trips import RoundTrips
 from slackwater.bus.consume.agent_block_watch import BlockWatch
 from slackwater.bus.consume.agent_blocks import Blocks
-from slackwater.bus.consume.agent_rates import FLOOD_PAUSE_SECONDS, AgentRates, agent_gates
+from slackwater.bus.consume.agent_rates import AgentRates, agent_gates
+from slackwater.bus.consume.cooperative import FLOOD_PAUSE_SECONDS
 from slackwater.bus.consume.dead_letter_store import DeadLetterStore
 from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.consume.deliveries import NatsDelivery, ReadDelivery

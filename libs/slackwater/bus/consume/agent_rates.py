@@ -29,16 +29,6 @@ refused message of 1 MB costs each of its readers 8 to 28 ms of CPU.
 HELD_SECONDS = 5.0
 """Until a last value is delivered again, unless a newer one has taken its place."""
 LOG_SECONDS = 60.0
-FLOOD_PAUSE_SECONDS = 0.1
-"""A reader that leaves most of a batch unread pauses before the next one. Without a pause each reader of a flood takes
-all the CPU it can get, to read and drop; with it, the broker drops what newer messages replace (a stream keeps 60
-reports of a node).
-"""
-
-
-def is_flood(unread: int, messages: int) -> bool:
-    """Returns whether most of a batch was left unread."""
-    return 2 * unread > messages
 
 
 def agent_gates(

@@ -1,5 +1,5 @@
 """Yields to the event loop within large batches, so that urgent work waits for a few messages and
-not for a whole batch.
+not for a whole batch; and pauses of a reader that is flooded.
 """
 
 from __future__ import annotations
@@ -26,6 +26,18 @@ AT_ONCE = 16
 A handler that does not wait takes half a millisecond for them, and settled messages are freed at
 once. Freeing hundreds of messages of 22 kB together stalled the loop for 5 to 10 ms.
 """
+
+
+FLOOD_PAUSE_SECONDS = 0.1
+"""A reader that leaves most of a batch unread pauses before the next one. Without a pause each reader of a flood takes
+all the CPU it can get, to read and drop; with it, the broker drops what newer messages replace (a stream keeps 60
+reports of a node).
+"""
+
+
+def is_flood(unread: int, messages: int) -> bool:
+    """Returns whether most of a batch was left unread."""
+    return 2 * unread > messages
 
 
 async def yield_between(number: int, at_a_stretch: int = AT_A_STRETCH) -> None:

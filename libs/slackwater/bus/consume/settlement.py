@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from slackwater.bus.admin.streams import ConsumerSpec
 from slackwater.bus.codec.cloudevents import subject_key
-from slackwater.bus.consume.agent_rates import FLOOD_PAUSE_SECONDS, is_flood
-from slackwater.bus.consume.cooperative import AT_ONCE, yield_between
+from slackwater.bus.consume.cooperative import AT_ONCE, FLOOD_PAUSE_SECONDS, is_flood, yield_between
 from slackwater.bus.consume.handlers import Bury, Handling, Readable
 from slackwater.bus.consume.stats import Counters
 from slackwater.bus.consume.unread_removal import Remove

@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.consume.agent_blocks import Blocks
-from slackwater.bus.consume.agent_rates import AgentRates, is_flood
+from slackwater.bus.consume.agent_rates import AgentRates
+from slackwater.bus.consume.cooperative import is_flood
 from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.events.envelope import Event, Payload, subjects_of
 from slackwater.model.errors import Unavailable

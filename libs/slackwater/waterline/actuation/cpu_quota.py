@@ -221,7 +221,9 @@ def restore_cpu(pod: PodUse, bounds: RestoreBounds, headroom_milli: Decimal | No
 
 def _raise(uid: str, container: Container, bounds: RestoreBounds, headroom: Decimal | None) -> QuotaChange | None:
     before, original, period = container.quota_us, container.original_quota_us, container.period_us
-    if before is None or not container.is_readable or (original is not None and before >= original):
+    if before is None or not container.name or not container.is_readable:
+        return None
+    if original is not None and before >= original:
         return None
     held = milli_of(before, period)
     usage = held if container.usage_milli is None else exact(container.usage_milli)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from slackwater.agent.adapters.simulated_load import Load, batch_demand, prod_load
+from slackwater.agent.adapters.simulated_load import RESUBMITTED_SECONDS, Load, batch_demand, prod_load
 from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, milli
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
@@ -190,6 +190,8 @@ class SimulatedDriver:
     _busy_ns: float = 0.0
     _app_ns: float = 0.0
     _last: float | None = None
+    _greedy_ended: float | None = None
+    _jobs: int = 0
 
     def open(self) -> None:
         pods = () if self.is_spare else fleet_pods(self.node, self.cpus, self.started_at)
@@ -254,6 +256,7 @@ class SimulatedDriver:
         now = self.clock.monotonic()
         passed = 0.0 if self._last is None else now - self._last
         self._last = now
+        self._resubmit(now)
         shares = self.shares()
         self._waited_us += shares.prod_pressure * passed * 1e6
         self._app_ns += self._apps_milli() * 1e6 * passed
@@ -273,6 +276,17 @@ class SimulatedDriver:
             host_apps=apps,
             failed_pods=tuple(self._failed.values()),
         )
+
+    def _resubmit(self, now: float) -> None:
+        """By day a job that has ended, evicted or moved, is followed by the next."""
+        if self.load != "day" or self.is_spare or any(pod.workload == GREEDY for pod in self._pods.values()):
+            self._greedy_ended = None
+        elif self._greedy_ended is None:
+            self._greedy_ended = now
+        elif now - self._greedy_ended >= RESUBMITTED_SECONDS:
+            self._jobs += 1
+            name = f"{GREEDY}-{self.node}-{self._jobs + 1}"
+            self.begin(fleet_pod(GREEDY, self.cpus, self.clock.now(), f"{self.node}-{GREEDY}-{self._jobs + 1}", name))
 
     def glance(self) -> None:
         """None: the load changes with the tide, not between two samples."""

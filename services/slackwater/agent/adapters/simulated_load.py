@@ -18,10 +18,13 @@ REST_LOAD, SURGE_LOAD = 0.10, 0.60
 DAY_SECONDS: Final = 900
 """A day of the fleet."""
 NIGHT_LOAD, NOON_LOAD = 0.12, 0.34
-DAY_SURGE_LOAD, DAY_SURGE_SECONDS, SURGES_A_DAY = 1.25, 60, 5
-"""Each surge meets the machines of one number modulo SURGES_A_DAY, so that no machine has two a day."""
+DAY_SURGE_LOAD, DAY_SURGE_SECONDS, SURGES_A_DAY = 1.25, 20, 5
+"""Each surge meets the machines of one number modulo SURGES_A_DAY, so that no machine has two a day. It takes less than
+a twentieth of it: a longer one would be the peak by which the machine lends."""
 GREED: Final = 6.0
 """How much of its request the greedy job wants during a surge of its machine."""
+RESUBMITTED_SECONDS: Final = 90.0
+"""So long after its end the next greedy job comes: an evicted one is submitted again."""
 
 
 def surging(at: datetime) -> bool:

@@ -21,7 +21,6 @@ from slackwater.console.domain.marks import cpu_lines, marks_of, memory_lines
 from slackwater.console.domain.views import (
     CalibrationView,
     DecisionFilter,
-    DecisionSummary,
     ForecastView,
     IntentView,
     NodeCondition,
@@ -143,7 +142,7 @@ async def node_page(
     marks, listed = marks_of(acted), decisions_of(name)
     samples = [LevelSample(p.sampled_at, used_by_layer(p), _at(offers, p.sampled_at)) for p in points]
     waterlines = intent.waterlines if intent else {}
-    waterline = waterlines.get("prod_cpu_pressure", await _waterline(reads, acted))
+    waterline = waterlines.get("prod_cpu_pressure")  # of the rules in force: an effect may be of a deleted policy
     memory = memory_lines(waterlines, node.facts.capacity.memory_bytes if node.facts else 0)
     pressures = [(p.sampled_at, p.prod_pressure) for p in points if p.prod_pressure is not None]
     limits = limit_spans(points, now)
@@ -283,15 +282,6 @@ def held_share(actual: Sequence[tuple[datetime, float]], expected: Sequence[tupl
         if in_force:
             held.append(value <= in_force[-1])
     return sum(held) / len(held) if held else None
-
-
-async def _waterline(reads: ReadQueries, acted: Sequence[DecisionSummary]) -> float | None:
-    """The waterline of prod pressure in the last measured effect on it."""
-    for decision in acted[:20]:
-        effect = await reads.effect(decision.id)
-        if effect is not None and effect.metric == "prod_cpu_pressure":
-            return effect.waterline
-    return None
 
 
 def limit_spans(points: Sequence[UsagePoint], until: datetime) -> list[tuple[datetime, datetime, int]]:

@@ -23,13 +23,9 @@ class ParentGroup:
 
     directory: Path
 
-    def child(self, name: str) -> Path:
-        """The group of a program of this name."""
-        return self.directory / name
-
     async def start(self, name: str, command: Sequence[str]) -> Process:
         """Start a program in a group of its own below this one, as a plain orchestrator would: no tiers, no scores."""
-        child = self.child(name)
+        child = self.directory / name
         child.mkdir()
         return await spawn("/bin/sh", "-c", f'echo 0 > "{child}/cgroup.procs" && exec "$@"', "sh", *command)
 

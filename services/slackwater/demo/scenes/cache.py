@@ -71,7 +71,7 @@ class CacheTurns:
                 variant, self._start_pod, lambda name: kernel.memory_folder(_tier(name), f"cache-{name}")
             )
         with limited_parent(kernel.hierarchy, LIMIT_MIB * MIB) as parent:
-            return await self._turn(variant, parent.start, parent.child)
+            return await self._turn(variant, parent.start, parent.directory.joinpath)
 
     async def _start_pod(self, name: str, command: Sequence[str]) -> Process:
         request = f"{PROD_MIB if name == 'prod' else BATCH_REQUEST_MIB}Mi"

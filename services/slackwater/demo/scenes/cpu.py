@@ -41,7 +41,6 @@ async def opened(stage: Stage) -> AsyncIterator[RunTurn[CpuTurn]]:
     async with running_bench(stage, 500 * stage.cpus) as bench, stage.programs() as pods:
 
         async def run_turn(variant: str) -> CpuTurn:
-            """Send the surge once the weights of the variant are in force."""
             await holds_within(lambda: kernel.batch_yields() == (variant != PLAIN), _WEIGHTS_SECONDS)
             originals, decided = kernel.batch_limits(), len(await api.decisions("throttle"))
             await bench.measure(LOAD, LEAD_SECONDS)

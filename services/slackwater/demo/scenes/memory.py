@@ -76,7 +76,6 @@ async def _turn(stage: Stage, start: Start) -> MemoryTurn:
         levels, began = list[tuple[float, int, int]](), time.monotonic()
 
         def is_over() -> bool:
-            """Whether prod is done or dead; notes what is held."""
             held = sum(pod.held_mib for pod in batch)
             levels.append((round(time.monotonic() - began, 1), prod.held_mib, held))
             stage.narrator.doing(f"memory: prod holds {prod.held_mib} MiB, batch {held}")
@@ -158,4 +157,5 @@ MEMORY: Final[DemoScene[MemoryTurn]] = DemoScene(
     opened=opened,
     setup_seconds=0.0,
     round_seconds=22.0,
+    needs_quiet_cpu=False,
 )  # fmt: skip

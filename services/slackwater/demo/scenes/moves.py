@@ -205,6 +205,11 @@ async def opened(stage: Stage) -> AsyncIterator[RunTurn[MoveTurn]]:
         await moves.find_pod()
         await require(is_offered, _KNOWN_SECONDS, f"not both agents offered {WORKLOAD}")
         yield moves.run_turn
+
+    async def have_left() -> bool:
+        return not await stage.api.live() & set(NODES)
+
+    await holds_within(have_left, _KNOWN_SECONDS)  # the next scene, or run, must not count them
     if left := [leftover for agent in agents for leftover in Kernel.of(agent.state_dir).remains()]:
         raise BrokenPromise(f"left behind by the two agents: {', '.join(left)}")
 
@@ -220,27 +225,18 @@ MOVES: Final[DemoScene[MoveTurn]] = DemoScene(
         TurnFigure("to", "to", lambda turn: turn.to_node),
         TurnFigure("outcome", "outcome", lambda turn: turn.status.get("outcome", "not ended")),
         TurnFigure("ended_seconds", "took", lambda turn: turn.ended_seconds, "s", 1, "less"),
-        TurnFigure(
-            "downtime_seconds",
-            "downtime by the agents",
-            lambda turn: turn.status.get("downtimeSeconds"),
-            "s",
-            2,
-            "less",
-        ),
+        TurnFigure("downtime_seconds", "downtime", lambda turn: turn.status.get("downtimeSeconds"), "s", 2, "less"),
         TurnFigure("silent_seconds", "no answer to a client", lambda turn: turn.silent_seconds, "s", 2, "less"),
         TurnFigure("failed", "failed requests", lambda turn: turn.failed),
         TurnFigure("answers_from", "answers from", lambda turn: turn.answers_from or "nothing"),
     ),
     promises=(
         Promise(
-            "a move ends with the service on the other node",
-            lambda turn: turn.is_moved or turn.has_no_room,
+            "a move ends with the service on the other node", lambda turn: turn.is_moved or turn.has_no_room,
             seen=lambda turn: f"{turn.status.get('outcome', 'not ended')}: {turn.status.get('message', '')}",
         ),
         Promise(
-            "after a move the new pod answers",
-            lambda turn: not turn.is_moved or turn.answers_from == turn.to_node,
+            "after a move the new pod answers", lambda turn: not turn.is_moved or turn.answers_from == turn.to_node,
             seen=lambda turn: f"{turn.answers_from or 'nothing'} answers",
         ),
         Promise("a move states its downtime", lambda turn: not turn.is_moved or "downtimeSeconds" in turn.status),
@@ -252,4 +248,4 @@ MOVES: Final[DemoScene[MoveTurn]] = DemoScene(
     round_seconds=6.0,
     rounds=2,
     is_optional=True,
-)
+)  # fmt: skip

@@ -20,6 +20,7 @@ from typing import Any, Final
 from slackwater.demo.machine.jobs import Ending, Job, start_job
 from slackwater.demo.scene import DemoScene, Promise, RunTurn, SceneVariant, Series, TurnFigure
 from slackwater.demo.stage import Stage, beside, holds_within, require
+from slackwater.model.errors import Unavailable
 from slackwater.model.quantities import format_cpu
 
 FIXED, ELASTIC, ASKED = "fixed", "elastic", "asked"
@@ -30,7 +31,7 @@ _TREE, _WAIT = "/v1/quotas/root/tree", ("admitted_at", "submitted_at")
 Ledger = dict[str, dict[str, Any]]
 """The quotas of the tree by name."""
 JOB_MEMORY, GRACE_SECONDS = "64Mi", 10.0
-_DESCRIBED_SECONDS, _STAGE_SECONDS, _SAMPLE_SECONDS, _SHOWN_SECONDS = 40.0, 60.0, 0.2, 1.0
+_DESCRIBED_SECONDS, _STAGE_SECONDS, _SAMPLE_SECONDS, _SHOWN_SECONDS = 90.0, 60.0, 0.2, 1.0  # lost after 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +144,6 @@ class QuotaStages:
         return {quota["name"]: quota for quota in tree["quotas"]}
 
     async def _sample(self) -> None:
-        """Note what both teams use, until cancelled."""
         while True:
             ledger = await self._ledger()
             self.owed_milli = max(self.owed_milli, _cpu(ledger, LENDER, "owed"))
@@ -176,14 +176,17 @@ def _waited(claim: dict[str, Any]) -> float:
 @asynccontextmanager
 async def opened(stage: Stage) -> AsyncIterator[RunTurn[QuotaTurn]]:
     """Waits until the pool has CPU; afterwards no job, claim or quota of the teams is left."""
-    total = 0
+    total, others = 0, set[str]()
 
     async def is_known() -> bool:
-        nonlocal total
+        nonlocal total, others
+        others = await stage.api.live() - {stage.api.node}
         total = int((await stage.api.get(_TREE))["total"].get("cpu", 0))
-        return total >= JOBS
+        return total >= JOBS and not others
 
-    await require(is_known, _DESCRIBED_SECONDS, f"the pool of {stage.api.node} had no CPU")
+    if not await holds_within(is_known, _DESCRIBED_SECONDS):
+        why = f"counted other nodes: {', '.join(sorted(others))}" if others else "had no CPU"
+        raise Unavailable(f"the pool of {stage.api.node} {why} for {_DESCRIBED_SECONDS:g} s")
     before = {team: await stage.api.document("elasticquotas", team) for team in TEAMS}
     stages = QuotaStages(stage, total)
     try:

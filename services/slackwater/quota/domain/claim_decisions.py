@@ -88,8 +88,12 @@ def _admitted(admission: ClaimAdmission, runtime: Amounts, used: Amounts) -> Cla
         SumTerm("admitted", -amount, "less than was requested" if admission.partial else "as requested"),
     )
     basis = admission.basis.value.replace("_", " ")
-    given = ", ".join(f"{name} {amount_text(name, part)}" for name, part in sorted(admission.amounts.items()))
-    message = f"admitted {basis} with {given}{' (in part)' if admission.partial else ''}"
+    given = ", ".join(
+        f"{name} {amount_text(name, admission.amounts.get(name, 0))}"
+        + (f" of {amount_text(name, asked)} asked for" if admission.amounts.get(name, 0) != asked else "")
+        for name, asked in sorted(admission.requested.items())
+    )
+    message = f"admitted {basis} with {given}"
     reason = Reason(f"claim_admitted_{admission.basis.value}")
     figures = dict(sorted(admission.amounts.items()))
     return ClaimDecision(admission.claim, admission.quota, reason, message, terms, unit_of(resource), figures)
