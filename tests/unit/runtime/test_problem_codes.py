@@ -24,7 +24,12 @@ NEVER_ANSWERED = frozenset(
         "cgroup_not_entered",
         "not_launched",
         "cpus_exhausted",
+        "memory_exhausted",
+        "nic_exhausted",
         "numa_exhausted",
+        "checkpoint_damaged",
+        "not_placed",
+        "plugin_registered",
         "no_kubepods",
         # of writes to the API server of a cluster
         "definition_outdated",
