@@ -60,6 +60,11 @@ def claims_lookup(account: str) -> str:
     return f"$SYS.REQ.ACCOUNT.{account}.CLAIMS.LOOKUP"
 
 
+def account_info(account: str) -> str:
+    """Returns the subject on which the broker answers with what it has of an account in memory."""
+    return f"$SYS.REQ.ACCOUNT.{account}.INFO"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class AccessAuthority:
     """Signs with keys that follow from the operator's."""
@@ -98,7 +103,8 @@ class AccessAuthority:
 
     def issuer_credentials(self) -> UserCredentials:
         """Returns credentials that let this process change accounts of the broker, and read those of services."""
-        lookups = [claims_lookup(self.account(name).public) for name in (CONTROL, ENROLMENT)]
+        accounts = [self.account(name).public for name in (CONTROL, ENROLMENT)]
+        lookups = [ask(account) for account in accounts for ask in (claims_lookup, account_info)]
         claims = user_claims(None, [CLAIMS_UPDATE, *lookups], [f"{inbox_of(SYSTEM_USER)}.>"])
         return self._issue(self.account(SYSTEM), SYSTEM_USER, claims)
 

@@ -7,15 +7,15 @@ through its system account changes these, and only where it differs from what is
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from slackwater.bus.access.accounts import ENROLMENT
-from slackwater.bus.access.authority import AccessAuthority, claims_lookup
+from slackwater.bus.access.authority import AccessAuthority, account_info, claims_lookup
 from slackwater.bus.access.issuer import store_account
 from slackwater.bus.access.tokens import claims_of
 from slackwater.bus.admin.permissions import CONTROL
@@ -28,14 +28,13 @@ _log = get_logger(__name__)
 
 
 class ServiceAccounts:
-    """Compares the stored accounts of services and enrolments with those put in force, through the broker's system
+    """Compares the stored accounts of services and enrolments with those the broker has in memory, through its system
     account.
     """
 
     def __init__(self, authority: AccessAuthority, system: Client) -> None:
         self._authority = authority
         self._system = system
-        self._in_force: dict[str, Any] = {}
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -51,17 +50,19 @@ class ServiceAccounts:
             for name in (CONTROL, ENROLMENT):
                 try:
                     await self._put_in_force(name)
-                except (Unavailable, NatsError, TimeoutError, OSError) as error:
+                except (Unavailable, NatsError, TimeoutError, OSError, ValueError, KeyError) as error:
                     _log.info("accounts of services are not compared", account=name, error=repr(error))
                 except Misconfigured as error:
                     _log.error("the broker has an account that its authority did not sign", reason=error.message)
             await asyncio.sleep(CHECK_SECONDS)
 
     async def _put_in_force(self, name: str) -> None:
-        answer = await self._system.request(claims_lookup(self._authority.account(name).public), timeout=CHECK_SECONDS)
-        token = answer.data.decode("ascii", "replace")
-        claims = claims_of(token)["nats"]
-        if claims != self._in_force.get(name):
+        account = self._authority.account(name).public
+        stored = await self._system.request(claims_lookup(account), timeout=CHECK_SECONDS)
+        known = await self._system.request(account_info(account), timeout=CHECK_SECONDS)
+        token, in_memory = stored.data.decode("ascii", "replace"), json.loads(known.data)["data"]
+        if in_memory is None:  # read when its first user connects
+            return
+        if claims_of(token)["nats"] != claims_of(in_memory["jwt"])["nats"]:  # each update interrupts the clients
             await store_account(self._system, self._authority.signed_again(token))
-            self._in_force[name] = claims
             _log.info("account of the broker is in force", account=name)
