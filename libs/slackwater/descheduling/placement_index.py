@@ -46,7 +46,7 @@ class PlacementIndex:
         pods = self._pods
         at = pods.at.get(pod.uid, _NOWHERE) if pod.uid else _NOWHERE
         own = pods.by_uid[pod.uid] if at != _NOWHERE else None
-        mask &= pods.opaque == 0
+        mask &= _without(pods.opaque, at, own is not None and is_opaque(own)) == 0
         for port in pod.host_ports:
             mask[list(pods.taken(port, pod.uid))] = False
         for rule in pod.anti_affinity:

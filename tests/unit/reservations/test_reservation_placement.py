@@ -16,6 +16,7 @@ from slackwater.reservations.lifecycle import place
 from slackwater.reservations.placement import (
     NodeRoom,
     RoomFilter,
+    cluster_of,
     find_place,
     has_room,
     place_plainly,
@@ -105,6 +106,14 @@ def test_a_full_node_is_kept_for_what_may_wait_and_a_node_with_room_comes_first(
     assert left.free["cpu"] == 3000
 
 
+def test_a_pod_with_unread_rules_does_not_keep_itself_off_its_node() -> None:
+    own = replace(TEMPLATE, uid="u", node="a", unread_rules=("too-large",))
+    asks = reservation(template=replace(TEMPLATE, uid="u"))
+    room = room_of(PlacementNode("a", {"cpu": 4000, "memory": 64, PODS: 10}), [own], (), LIMITS)
+    assert place_all([asks], [room]) == place_plainly([asks], [room])
+    assert place_all([asks], [room])[0].node == "a"
+
+
 @given(rooms(), many_reservations())
 def test_the_arrays_find_what_the_plain_form_finds(left: list[NodeRoom], pending: list[Reservation]) -> None:
     assert place_all(pending, left) == place_plainly(pending, left)
@@ -146,14 +155,15 @@ def test_nothing_is_promised_twice(
 
 @given(rooms(), many_reservations(1))
 def test_a_node_is_refused_for_a_reason_that_holds(left: list[NodeRoom], pending: list[Reservation]) -> None:
+    cluster = cluster_of(left)  # rules about topology judge by the pods of the other nodes, too
     for each in pending:
         (found,) = place_all([each], left)
         if found.node:
             room = next(room for room in left if room.node.name == found.node)
-            assert (refusal(each, room) is None) == found.has_room
+            assert (refusal(each, room, cluster) is None) == found.has_room
         else:
             assert sum(found.refusals.values()) == len(left)
-            assert all(refusal(each, room) is not None for room in left)
+            assert all(refusal(each, room, cluster) is not None for room in left)
 
 
 def ruled(uid: str, at: str, **rules: Any) -> PlacedPod:
