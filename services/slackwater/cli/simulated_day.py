@@ -53,7 +53,7 @@ class SimulatedDay:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     began: float = field(init=False)
     moved: float = 0.0
-    asked: float = 0.0
+    lender_asked_at: float = 0.0
     submitted: int = 0
     started: dict[str, float] = field(default_factory=dict)
     """By claim, since when it runs."""
@@ -98,7 +98,7 @@ class SimulatedDay:
         now, claims = self.monotonic(), (await self.client.list_claims(team)).items
         for claim in claims:
             await self._advance(team, claim, now)
-        if team == LENDER and (claims or now - self.asked < REST_SECONDS):
+        if team == LENDER and (claims or now - self.lender_asked_at < REST_SECONDS):
             return
         for _ in range((LENDER_CLAIMS if team == LENDER else BORROWED_CLAIMS) - len(claims)):
             self.submitted += 1
@@ -110,7 +110,7 @@ class SimulatedDay:
         began = self.started.get(claim.id)
         if claim.reclaim is not None or (began is not None and now - began > RUN_SECONDS):
             self.started.pop(claim.id, None)
-            self.asked = now if team == LENDER else self.asked
+            self.lender_asked_at = now if team == LENDER else self.lender_asked_at
             await self.client.release_claim(team, claim.id)
         elif claim.admitted_at is not None and began is None:
             self.started[claim.id] = now

@@ -118,7 +118,7 @@ async def test_the_operator_writes_once_and_nothing_where_something_was_changed(
 async def test_the_borrower_fills_up_and_the_lender_asks_now_and_then() -> None:
     api = Api()
     day = Rounds(api)
-    day.day.asked = 0.0
+    day.day.lender_asked_at = 0.0
     await day.at(0)
     assert (len(api.claims[BORROWER]), len(api.claims[LENDER])) == (BORROWED_CLAIMS, 0)
     await day.at(REST_SECONDS, REST_SECONDS + 5)

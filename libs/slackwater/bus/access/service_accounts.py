@@ -59,8 +59,8 @@ class ServiceAccounts:
     async def _put_in_force(self, name: str) -> None:
         account = self._authority.account(name).public
         stored = await self._system.request(claims_lookup(account), timeout=CHECK_SECONDS)
-        known = await self._system.request(account_info(account), timeout=CHECK_SECONDS)
-        token, in_memory = stored.data.decode("ascii", "replace"), json.loads(known.data)["data"]
+        answer = await self._system.request(account_info(account), timeout=CHECK_SECONDS)
+        token, in_memory = stored.data.decode("ascii", "replace"), json.loads(answer.data)["data"]
         if in_memory is None:  # read when its first user connects
             return
         if claims_of(token)["nats"] != claims_of(in_memory["jwt"])["nats"]:  # each update interrupts the clients

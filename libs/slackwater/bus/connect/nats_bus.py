@@ -253,8 +253,8 @@ class NatsBus:
             if caught_up is not None and await reader.had_none():
                 caught_up()
             messages = await reader.next()
-            found = [Message(message.subject, message.headers or {}, message.data) for message in messages]
-            if await delivery.deliver(found, self._clock.monotonic()):
+            received = [Message(message.subject, message.headers or {}, message.data) for message in messages]
+            if await delivery.deliver(received, self._clock.monotonic()):
                 await asyncio.sleep(FLOOD_PAUSE_SECONDS)
             if caught_up is not None and (not messages[-1].metadata.num_pending if messages else reader.idle):
                 caught_up()

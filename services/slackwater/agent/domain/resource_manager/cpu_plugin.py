@@ -279,18 +279,18 @@ class CpuPlugin:
         units = self.machine.units(UnitLevel.NUMA)
         usable = self.machine.ids - self.demand.reserved - self.demand.forbidden
         dedicated = frozenset(cpu for spec in others if spec.kind is HolderKind.DEDICATED for cpu in spec.cpus)
-        asked = dict.fromkeys(units, 0.0)
+        requested = dict.fromkeys(units, 0.0)
         for spec in others:
             for node in spec.nodes if spec.kind is HolderKind.SHARED else ():
-                asked[node] = asked.get(node, 0.0) + spec.cpu_milli / 1000
+                requested[node] = requested.get(node, 0.0) + spec.cpu_milli / 1000
         pooled = sum(spec.cpu_milli / 1000 for spec in others if self._is_pooled(spec))
         open_nodes = {
             node for node, cpus in units.items() if not cpus & dedicated and node not in self._apart_nodes(request)
         }
-        loose = {node: len(units[node] & usable) for node in open_nodes if not asked[node]}
+        loose = {node: len(units[node] & usable) for node in open_nodes if not requested[node]}
         left: dict[int, float] = {}
         for node in sorted(open_nodes):
-            room = len(units[node] & usable) - asked[node]
+            room = len(units[node] & usable) - requested[node]
             outside = sum(size for other, size in loose.items() if other != node)
             if room + SLACK >= request.amount and outside + SLACK >= pooled:
                 left[node] = room

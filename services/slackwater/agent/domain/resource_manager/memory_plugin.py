@@ -73,16 +73,16 @@ class MemoryPlugin:
         match request.level:
             case QosLevel.RECLAIMED:
                 nodes = sorted(self.nodes, key=lambda node: (-self.headroom.get(node.node, 0.0), node.node))
-                return [Hint(1 << one.node, self.headroom.get(one.node, 0.0) >= request.amount) for one in nodes]
+                return [Hint(1 << node.node, self.headroom.get(node.node, 0.0) >= request.amount) for node in nodes]
             case QosLevel.SYSTEM:
                 return None
         count = wishes.get(f"{PREFIX}numa_number")
-        asked = NumaRequest(
+        numa_request = NumaRequest(
             amount=request.amount,
             exclusive=wishes.get("numa_exclusive") == "true" and request.level is QosLevel.DEDICATED,
             node_count=int(count) if count is not None and count.isdecimal() else None,
         )
-        return numa_hints(self._amounts(request), asked)
+        return numa_hints(self._amounts(request), numa_request)
 
     def allocate(self, request: ResourceRequest) -> Allocated:
         if is_trivial(request):
