@@ -4,7 +4,7 @@ that is sent their answers, so in-process plugins, gRPC and tests drive the same
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -285,16 +285,6 @@ def drive(calls: PluginCalls[T], answer: Callable[[PluginCall], Any]) -> T:
         call = next(calls)
         while True:
             call = calls.send(answer(call))
-    except StopIteration as ended:
-        return ended.value  # type: ignore[no-any-return]  # of the generator, which is typed
-
-
-async def drive_async(calls: PluginCalls[T], answer: Callable[[PluginCall], Awaitable[Any]]) -> T:
-    """Returns the result of an operation whose calls wait for their answers."""
-    try:
-        call = next(calls)
-        while True:
-            call = calls.send(await answer(call))
     except StopIteration as ended:
         return ended.value  # type: ignore[no-any-return]  # of the generator, which is typed
 
