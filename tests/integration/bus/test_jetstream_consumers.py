@@ -32,12 +32,20 @@ async def test_a_request_brings_all_that_waits_up_to_its_batch(lab: Lab) -> None
     await lab.consumer()
     for _ in range(5):
         await lab.publish("t.a")
+    await until_pending(lab, 5)
     first, second = await lab.fetch(batch=3), await lab.fetch(batch=3)
     assert ([at for at, _ in first.brought], first.status) == ([1, 2, 3], None), "a full batch ends without a status"
     assert ([at for at, _ in second.brought], second.status) == ([4, 5], NO_MESSAGES)
     pending = [message.metadata.num_pending for message in first.messages + second.messages]
     assert pending == [4, 3, 2, 1, 0]
     assert [m.metadata.sequence.consumer for m in second.messages] == [4, 5]
+
+
+async def until_pending(lab: Lab, count: int) -> None:
+    """Wait until the consumer counts so many: it learns of a message after its publisher, but may deliver it before."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while (await lab.info()).num_pending != count:
+            await asyncio.sleep(0.02)
 
 
 async def test_an_idle_request_sends_heartbeats_and_times_out(lab: Lab) -> None:
@@ -214,7 +222,8 @@ async def test_an_unacknowledged_message_that_the_stream_removes_is_settled(lab:
     async with asyncio.timeout(PATIENCE_SECONDS):  # the consumer learns of a removal after the publisher
         while (info := await lab.info()).num_ack_pending:
             await asyncio.sleep(0.02)
-    assert (info.num_pending, info.ack_floor.stream_seq) == (1, 1)
+    await until_pending(lab, 1)
+    assert info.ack_floor.stream_seq == 1
     assert (await lab.fetch()).brought == [(3, 1)]
 
 
