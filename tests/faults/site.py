@@ -130,7 +130,10 @@ class Site:
     def _login(self, user: str) -> dict[str, str]:
         if self.credentials is None:
             return {}
-        return {"SLACKWATER_NATS_CREDENTIALS_FILE": str(self.credentials / f"{user}.creds")}
+        login = {"SLACKWATER_NATS_CREDENTIALS_FILE": str(self.credentials / f"{user}.creds")}
+        if user == "ingestion":  # issues access, and holds agents that flood
+            login["SLACKWATER_NATS_AUTHORITY_FILE"] = str(self.credentials.parent / "access.seed")
+        return login
 
     async def await_ready(self, names: Sequence[str]) -> None:
         for name in names:
@@ -266,9 +269,11 @@ async def site(
 
 
 @asynccontextmanager
-async def harness_bus(url: str, name: str = "harness", access: NatsAccess | None = None) -> AsyncIterator[NatsBus]:
+async def harness_bus(
+    url: str, name: str = "harness", access: NatsAccess | None = None, patience_seconds: float = 20.0
+) -> AsyncIterator[NatsBus]:
     """Our own view of the broker; patient, because the broker may be on its way back."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + patience_seconds
     while True:
         async with AsyncExitStack() as stack:
             try:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slackwater.bus.access.authority import AccessAuthority
+from slackwater.bus.access.flood_guard import FloodGuard
+from slackwater.bus.access.floods import Holds
 from slackwater.bus.access.issuer import AccessIssuer, connect_system
 from slackwater.bus.access.service_accounts import ServiceAccounts
 from slackwater.bus.access.tokens import UserCredentials
@@ -18,11 +20,13 @@ from slackwater.bus.admin.permissions import PartSubjects, agent_user, users_of
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.access import NatsAccess
 from slackwater.bus.connect.nats_bus import NatsBus
+from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.cli.composition import IN_CLUSTERS, PARTS
 from slackwater.model.errors import InvalidInput, Misconfigured
 from slackwater.runtime.embedded_nats import LIMITS
 from slackwater.runtime.loopback import is_loopback
 from slackwater.runtime.service_list import service_list
+from slackwater.telemetry.metrics import process_meters
 
 SERVER = (
     """\
@@ -120,7 +124,8 @@ def write_config(folder: Path, nodes: Sequence[str], host: str, port: int, tls: 
 
 @asynccontextmanager
 async def issuing_access(bus: NatsBus, url: str, access: NatsAccess) -> AsyncIterator[None]:
-    """Give agents credentials while the context is open, in the process that has the authority's seed.
+    """Give agents credentials, and hold off those that flood, while the context is open, in the process that has the
+    authority's seed.
 
     Raises Misconfigured for a seed that is none, Unavailable without the broker.
     """
@@ -136,8 +141,10 @@ async def issuing_access(bus: NatsBus, url: str, access: NatsAccess) -> AsyncIte
     blocks = await bus.load_blocks()
     async with connect_system(url, access, authority) as system:
         _, agent = registry()
-        issuer = AccessIssuer(authority, agent, bus.client, system, lambda: blocks)
-        async with issuer.running(), ServiceAccounts(authority, system).running():
+        holds = Holds()
+        issuer = AccessIssuer(authority, agent, bus.client, system, lambda: blocks, holds)
+        guard = FloodGuard(system, holds, issuer.store, BusMetrics(process_meters()))
+        async with issuer.running(), ServiceAccounts(authority, system).running(), guard.running():
             yield
 
 

@@ -52,6 +52,8 @@ FEW_WAIT: Final = 300
 """Messages that wait while honest agents go on."""
 NAMED_SECONDS: Final = 15.0
 """Missing reports are counted when their window closes."""
+HELD_SECONDS: Final = 90.0
+"""A hold of 30 s, or of a minute where a second attack floods."""
 WARM_SECONDS, RECOVERY_SECONDS, PROBE_SECONDS, ANSWER_SECONDS = 10.0, 90.0, 1.0, 5.0
 ATTACKS: Final = (
     "invalid items", "deep and wide", "packed bombs", "flood", "full streams", "connections", "half requests",
@@ -59,6 +61,7 @@ ATTACKS: Final = (
 )  # fmt: skip
 NAMED_BY: Final = (
     "slackwater_bus_dead_letters", "slackwater_bus_skipped", "slackwater_bus_publish_failures", "slackwater_bus_over",
+    "slackwater_bus_held",
     "slackwater_http_closed_connections", "slackwater_ingestion_reports_refused",
     "slackwater_ingestion_reports_missing", "slackwater_outbox_refused", "slackwater_state_quarantined",
 )  # fmt: skip
@@ -138,9 +141,9 @@ async def _open(stack: AsyncExitStack, folder: Path, limits: MemoryLimits) -> Sc
     return Scene(here, limits, agents, StoredReports(here, agents), bus, ledger)
 
 
-def _agent_bus(here: Site, node: str) -> AbstractAsyncContextManager[NatsBus]:
+def _agent_bus(here: Site, node: str, patience_seconds: float = 20.0) -> AbstractAsyncContextManager[NatsBus]:
     access = here.access(agent_user(node), api_prefix=AGENT_API_PREFIX)
-    return harness_bus(here.broker.url, f"agent of {node}", access)
+    return harness_bus(here.broker.url, f"agent of {node}", access, patience_seconds)
 
 
 def honest_names() -> list[str]:
@@ -152,6 +155,7 @@ def honest_names() -> list[str]:
 
 async def _beside(scene: Scene, name: str, seconds: float) -> Span:
     """One attack, and the time afterwards until nothing waits any more."""
+    await _let_in(scene)
     scene.unanswered.clear()
     scene.unready.clear()
     async with _attacker(scene, name, seconds) as process:
@@ -193,6 +197,12 @@ async def _beside(scene: Scene, name: str, seconds: float) -> Span:
         recovered_seconds=round(recovered, 1),
     )
     return replace(span, seen=seen)
+
+
+async def _let_in(scene: Scene) -> None:
+    """Wait until the attacker may connect: one that has flooded is held off the broker for a while."""
+    async with _agent_bus(scene.site, NODE, HELD_SECONDS):
+        return
 
 
 async def _has_recovered(scene: Scene, ended: float) -> bool:

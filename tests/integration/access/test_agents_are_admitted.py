@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from broker_scene import NODES, Broker, secured
 from nats.errors import Error as NatsError
 
 from slackwater.bus.access import authority as authorities
+from slackwater.bus.access import floods
 from slackwater.bus.access.enrolment import FILE, Enrolment, connect_enrolled
 from slackwater.bus.access.issuer import connect_system, store_account
 from slackwater.bus.access.keys import KeyKind, NatsKey
@@ -26,7 +27,8 @@ from slackwater.bus.connect.access import read_credentials
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.cli.broker import ACCESS, issuing_access
 from slackwater.events.agent_block_changed import AgentBlockChanged
-from slackwater.events.envelope import event_of, subject_token
+from slackwater.events.envelope import event_of, own_subjects, subject_token
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.testing.reports import described
 
@@ -120,6 +122,32 @@ async def test_a_blocked_agent_is_cut_off_and_gets_no_access_until_it_is_unblock
         access = broker.tls().model_copy(update={"credentials_file": stolen})
         with pytest.raises(NatsError):  # what was issued before is not valid again
             await nats.connect(broker.url, allow_reconnect=False, connect_timeout=5, **access.options(broker.url))
+
+
+async def test_an_agent_that_floods_is_held_off_the_broker_for_a_while(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(floods, "HOLD_SECONDS", 4.0)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(issuing(broker))
+        enrolments = [broker.enrolment(node, tmp_path / node, check_seconds=0.2) for node in (NEW, NODES[0])]
+        mine, other = [
+            await stack.enter_async_context(connect_enrolled(enrolment, broker.url, name="agent", wait_seconds=5))
+            for enrolment in enrolments
+        ]
+        access = broker.tls().model_copy(update={"credentials_file": tmp_path / NEW / FILE})
+        broken = await nats.connect(broker.url, allow_reconnect=False, **access.options(broker.url))
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not broken.is_closed:
+                with suppress(NatsError):  # its connection ends
+                    for _ in range(floods.MESSAGES_AT_ONCE // 4):
+                        await broken.publish(own_subjects(UsageReported, NEW), b"{}")
+                    await broken.flush()
+        await until(lambda: f"the agent of {NEW} is held off the broker for" in caplog.text)
+        await describes(other, NODES[0])
+        await until(lambda: mine.client.is_connected)
+        await describes(mine, NEW)
+        assert (mine.client.stats["reconnects"] > 0, other.client.stats["reconnects"]) == (True, 0)
 
 
 @pytest.mark.parametrize("login", ["ticket", "own"])

@@ -98,6 +98,13 @@ def test_an_agent_that_floods_is_named(number: int, fires: bool) -> None:
     assert fired("SlackwaterAgentFloods", series, FIRST + MINUTE) == ({named(node="n1"): number} if fires else {})
 
 
+def test_an_agent_that_is_held_is_named_from_its_first_hold_on() -> None:
+    series = {("slackwater_bus_held_agents_total", named(instance="one", node="n1")): begins_at_once(1)}
+    assert fired("SlackwaterAgentHeld", series, FIRST - 30) == {}
+    assert fired("SlackwaterAgentHeld", series, FIRST + MINUTE) == {named(node="n1"): 1}
+    assert fired("SlackwaterAgentHeld", series, FIRST + 11 * MINUTE) == {}
+
+
 def test_an_agent_that_goes_on_sending_poison_is_named_as_long_as_it_does() -> None:
     growing: Series = lambda now: max(0.0, (now - FIRST) / 60)  # noqa: E731 - a drawing
     series = {("slackwater_bus_dead_letters_by_node_total", named(instance="one", node="n1")): growing}

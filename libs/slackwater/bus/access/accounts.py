@@ -83,15 +83,16 @@ def enrolment_claims(control: str, signers: Mapping[str, str]) -> Claims:
 
 
 def agent_claims(
-    agent: PartSubjects, node: str, control: str, *, refused_before: int | None = None, is_blocked: bool = False
+    agent: PartSubjects, node: str, control: str, *, refused_before: int | None = None, is_cut_off: bool = False
 ) -> Claims:
     """Returns the account of the agent of `node`.
 
-    `refused_before`: credentials issued until then, in seconds, are revoked. A blocked one may have no connection.
+    `refused_before`: credentials issued until then, in seconds, are revoked. One that is cut off may have no
+    connection.
     """
     imports, receives = agent_imports(agent, node), agent_subscriptions(agent, node)
     limits = {
-        "conn": 0 if is_blocked else AGENT_CONNECTIONS,
+        "conn": 0 if is_cut_off else AGENT_CONNECTIONS,
         "subs": AGENT_SUBSCRIPTIONS,
         "payload": AGENT_MESSAGE_BYTES,
     }

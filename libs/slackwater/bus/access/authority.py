@@ -36,6 +36,7 @@ from slackwater.model.errors import Misconfigured
 CREDENTIAL_SECONDS = 3 * 86_400
 """How long credentials of an agent are valid. It renews them after a third of it."""
 CLAIMS_UPDATE = "$SYS.REQ.CLAIMS.UPDATE"
+ACCOUNTS_TRAFFIC = "$SYS.REQ.ACCOUNT.PING.STATZ"
 SYSTEM_USER = "issuer"
 CONFIG = """\
 # Made by `slackwater` from the registry; do not edit, make it again. Agents are not in it: their accounts are below
@@ -102,20 +103,26 @@ class AccessAuthority:
         return ticket.signer in {self._enrolment(kind).public for kind in (TICKET, CLUSTER)}
 
     def issuer_credentials(self) -> UserCredentials:
-        """Returns credentials that let this process change accounts of the broker, and read those of services."""
+        """Returns credentials that let this process change accounts of the broker, read those of services, and ask what
+        each has sent.
+        """
         accounts = [self.account(name).public for name in (CONTROL, ENROLMENT)]
         lookups = [ask(account) for account in accounts for ask in (claims_lookup, account_info)]
-        claims = user_claims(None, [CLAIMS_UPDATE, *lookups], [f"{inbox_of(SYSTEM_USER)}.>"])
+        claims = user_claims(None, [CLAIMS_UPDATE, ACCOUNTS_TRAFFIC, *lookups], [f"{inbox_of(SYSTEM_USER)}.>"])
         return self._issue(self.account(SYSTEM), SYSTEM_USER, claims)
 
-    def agent_account(self, agent: PartSubjects, node: str, block: AgentBlockChanged | None = None) -> str:
-        """Returns the signed account of an agent. What was issued before its last block changed is revoked."""
+    def agent_account(
+        self, agent: PartSubjects, node: str, block: AgentBlockChanged | None = None, *, is_held: bool = False
+    ) -> str:
+        """Returns the signed account of an agent. What was issued before its last block changed is revoked; one that is
+        held may have no connection meanwhile.
+        """
         claims = agent_claims(
             agent,
             node,
             self.account(CONTROL).public,
             refused_before=None if block is None else int(block.since.timestamp()),
-            is_blocked=block is not None and block.blocked,
+            is_cut_off=is_held or (block is not None and block.blocked),
         )
         name = agent_user(node)
         return signed(self.operator, self.account(name).public, name, claims, int(self.now()))

@@ -1,4 +1,4 @@
-"""Gives agents signed credentials, and revokes those of agents that are blocked.
+"""Gives agents signed credentials, and revokes those of agents that are blocked, or held for a flood.
 
 Each request stores the account of its agent at the broker, so that a broker that lost its store, and an agent whose
 subjects have changed, get the present one.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
@@ -17,9 +18,10 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from slackwater.bus.access.authority import CLAIMS_UPDATE, SYSTEM_USER, AccessAuthority
+from slackwater.bus.access.floods import Holds
 from slackwater.bus.access.requests import AccessAnswer, parse_request
 from slackwater.bus.admin.permissions import ENROL, PartSubjects
-from slackwater.bus.connect.access import NatsAccess, inbox_of
+from slackwater.bus.connect.access import NatsAccess, agent_user, inbox_of
 from slackwater.bus.connect.connections import CONNECT_SECONDS, Connector, ended, stopped
 from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.events.envelope import subject_token
@@ -68,12 +70,16 @@ class AccessIssuer:
         client: Client,
         system: Client,
         blocks: Callable[[], Blocks],
+        holds: Holds,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._authority = authority
         self._agent = agent
         self._client = client
         self._system = system
         self._blocks = blocks
+        self._holds = holds
+        self._now = now
         self._stored: dict[str, datetime] = {}
         """When the block changed that the stored account of a node has."""
 
@@ -102,7 +108,8 @@ class AccessIssuer:
     async def issue(self, subject: str, body: bytes) -> str:
         """Returns a token for the node that the subject proves.
 
-        Raises InvalidInput for a request of another node or a blocked one, Unavailable if the account is not stored.
+        Raises InvalidInput for a request of another node, a blocked or a held one, Unavailable if the account is not
+        stored.
         """
         request = parse_request(body)
         if subject != f"{ENROL}.{subject_token(request.node)}":
@@ -110,7 +117,14 @@ class AccessIssuer:
         block = self._blocks().last(request.node)
         if block is not None and block.blocked:
             raise InvalidInput(f"the agent of {request.node} is blocked: {block.reason}", field="node")
-        await self._store(request.node)
+        hold = self._holds.of(agent_user(request.node), self._now())
+        if hold is not None:
+            raise InvalidInput(
+                f"the agent of {request.node} is held off the broker for {hold.until - self._now():.0f} s: it sent "
+                f"{hold.reason}",
+                field="node",
+            )
+        await self.store(request.node)
         return self._authority.agent_token(request.node, request.public_key)
 
     async def _revoke(self) -> None:
@@ -119,14 +133,16 @@ class AccessIssuer:
                 block = self._blocks().last(node)
                 if block is not None and self._stored.get(node) != block.since:
                     try:
-                        await self._store(node)
+                        await self.store(node)
                     except Unavailable as error:
                         _log.warning("access of an agent not changed yet", node=node, error=error.message)
             await asyncio.sleep(REVOKE_SECONDS)
 
-    async def _store(self, node: str) -> None:
+    async def store(self, node: str) -> None:
+        """Store the present account of the agent of a node. Raises Unavailable."""
         block = self._blocks().last(node)
-        account = self._authority.agent_account(self._agent, node, block)
+        is_held = self._holds.of(agent_user(node), self._now()) is not None
+        account = self._authority.agent_account(self._agent, node, block, is_held=is_held)
         await store_account(self._system, account)
         if block is not None:
             self._stored[node] = block.since

@@ -126,7 +126,12 @@ def decode_on(
 def subject_key(subject: str) -> str:
     """Returns the key in a subject, as `Payload.key` gave it; empty for a foreign subject."""
     tokens = subject.split(".")[KEY_POSITION:]
-    return "/".join(_ESCAPED.sub(_unescape_bytes, token) for token in tokens)
+    return "/".join(map(text_of_token, tokens))
+
+
+def text_of_token(token: str) -> str:
+    """Returns the name that `events.envelope.subject_token` wrote as one token."""
+    return _ESCAPED.sub(_unescape_bytes, token)
 
 
 def _escape(text: str) -> str:

@@ -17,6 +17,7 @@ class BusMetrics:
 
     def __init__(self, meters: Meters) -> None:
         self._named: set[str] = set()
+        self._add_agents(meters)
         self.messages = meters.counter(
             "slackwater_bus_messages_total",
             "Messages settled (done, retry, reject, undecodable, exhausted).",
@@ -35,35 +36,11 @@ class BusMetrics:
             ["consumer", "reason"],
             look="Any growth: unusable messages are sent.",
         )
-        self.dead_letters_by_node = meters.counter(
-            "slackwater_bus_dead_letters_by_node_total",
-            "Agents' messages given up, stored or dropped (the first 50 nodes of a process; then `other`).",
-            ["node"],
-            look="Growth for a node: its agent sends unusable messages.",
-        )
-        self.dead_letters_dropped = meters.counter(
-            "slackwater_bus_dead_letters_dropped_total",
-            "Agents' messages given up without a dead letter: beyond 20 per node and consumer, then one in 10 s.",
-            ["consumer"],
-            look="Any growth: see slackwater_bus_dead_letters_by_node_total.",
-        )
         self.skipped = meters.counter(
             "slackwater_bus_skipped_total",
             "Messages skipped unread by a lagging consumer.",
             ["consumer"],
             look="Any growth: overload.",
-        )
-        self.blocked = meters.counter(
-            "slackwater_bus_blocked_total",
-            "Messages of blocked agents, unread.",
-            ["consumer"],
-            look="Expected during a block; see `slackwater get blocked`.",
-        )
-        self.over_rate = meters.counter(
-            "slackwater_bus_over_rate_total",
-            "Agents' messages left unread: beyond 200 (4 MiB) per node and consumer at once, then 16 (1 MiB) a second.",
-            ["node"],
-            look="Any growth: the agent of the node floods.",
         )
         self.handling = meters.histogram(
             "slackwater_bus_handling_seconds",
@@ -82,6 +59,40 @@ class BusMetrics:
             "Unconfirmed publishes, retried or counted as dropped.",
             ["stream"],
             look="Growth: a stream is full or the broker is away.",
+        )
+
+    def _add_agents(self, meters: Meters) -> None:
+        """Add what counts messages of agents."""
+        self.dead_letters_by_node = meters.counter(
+            "slackwater_bus_dead_letters_by_node_total",
+            "Agents' messages given up, stored or dropped (the first 50 nodes of a process; then `other`).",
+            ["node"],
+            look="Growth for a node: its agent sends unusable messages.",
+        )
+        self.dead_letters_dropped = meters.counter(
+            "slackwater_bus_dead_letters_dropped_total",
+            "Agents' messages given up without a dead letter: beyond 20 per node and consumer, then one in 10 s.",
+            ["consumer"],
+            look="Any growth: see slackwater_bus_dead_letters_by_node_total.",
+        )
+        self.blocked = meters.counter(
+            "slackwater_bus_blocked_total",
+            "Messages of blocked agents, unread.",
+            ["consumer"],
+            look="Expected during a block; see `slackwater get blocked`.",
+        )
+        self.over_rate = meters.counter(
+            "slackwater_bus_over_rate_total",
+            "Agents' messages left unread: beyond 200 (4 MiB) per node and consumer at once, then 16 (1 MiB) a second.",
+            ["node"],
+            look="Any growth: the agent of the node floods.",
+        )
+        self.held = meters.counter(
+            "slackwater_bus_held_agents_total",
+            "Holds of agents off the broker, for 30 s to 10 min: beyond 2,000 messages or 32 MiB at once, then 200 or"
+            " 4 MiB a second.",
+            ["node"],
+            look="Any growth: the agent of the node floods, and its node is lost meanwhile.",
         )
 
     def node_label(self, node: str) -> str:
