@@ -23,20 +23,21 @@ from slackwater.model.tiers import Tier
 from slackwater.model.time import SystemClock
 from slackwater.testing.reports import pod_usage, report
 
-CROSS_EVERY = 2
-"""Reports, of which the last crosses the waterline."""
 PROD_MILLI, CALM_MILLI, BATCH_MILLI = 6_000, 1_000, 9_000
 WINDOW_SECONDS = 0.5
 
 
 @dataclass
 class GuardedAgent(HonestAgent):
-    """With each crossing a new batch pod takes the place of the last one, so that each crossing needs a new limit."""
+    """Reports use above its waterline until the limit of its batch pod arrives, then once use below it; then a new batch
+    pod takes the place of the last one, so that each crossing needs a new limit.
+    """
 
     crossed: dict[str, float] = field(default_factory=dict)
     """When a crossing with this batch pod was sent."""
     limited: dict[str, float] = field(default_factory=dict)
     """When this batch pod's first limit arrived."""
+    _is_over: bool = False
     _generations: dict[str, int] = field(default_factory=dict)
     _answering: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -45,30 +46,32 @@ class GuardedAgent(HonestAgent):
         await stack.enter_async_context(self.bus.watch(IntentDeclared, self._intent, key=self.node))
 
     def reactions(self) -> Iterator[tuple[float, float | None]]:
-        """When each crossing was sent, and when its limit, or that of a later one, arrived: a later report of the node
-        may be read in its place."""
-        arrived: float | None = None
-        for pod, at in reversed(self.crossed.items()):
-            own = self.limited.get(pod)
-            if own is not None:
-                arrived = own if arrived is None else min(arrived, own)
-            yield at, arrived
+        """When each crossing was sent, and when its limit arrived."""
+        for pod, at in self.crossed.items():
+            yield at, self.limited.get(pod)
 
     def usage(self, now: datetime) -> UsageReported:
-        turn, is_last = self.sequence // CROSS_EVERY, self.sequence % CROSS_EVERY == 0
-        batch = f"{self.node}-batch-{turn}"
-        used = BATCH_MILLI if is_last else CALM_MILLI
+        waits = self._is_over and self._batch not in self.limited
+        crosses = not self._is_over
+        self._is_over = waits or crosses
+        if crosses:
+            self.crossed[f"{self.node}-batch-{len(self.crossed)}"] = time.time()
+        used = BATCH_MILLI if self._is_over else CALM_MILLI
         pods = [
             pod_usage(f"{self.node}-prod", Tier.PROD, PROD_MILLI),
-            pod_usage(batch, Tier.BATCH, used, workload="default/batch"),
+            pod_usage(self._batch, Tier.BATCH, used, workload="default/batch"),
         ]
         data = report(self.node, self.sequence, now, boot_epoch=self.epoch, cpu_milli=PROD_MILLI + used, pods=pods,
                       window_seconds=WINDOW_SECONDS)  # fmt: skip
-        if not is_last:
+        if not self._is_over:
             return data
-        self.crossed[batch] = time.time()
         pressure = Pressure(cpu_some_last=0.6, cpu_some_avg=0.6, cpu_some_max=0.6)
-        return data.model_copy(update={"prod_pressure": pressure, "trigger": URGENT_TRIGGER})
+        return data.model_copy(update={"prod_pressure": pressure, "trigger": URGENT_TRIGGER if crosses else data.trigger})
+
+    @property
+    def _batch(self) -> str:
+        """The batch pod of the last crossing."""
+        return next(reversed(self.crossed), "")
 
     async def send(self, event: Event[UsageReported]) -> None:
         crossing = crossing_of(event)
