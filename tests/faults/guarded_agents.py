@@ -29,8 +29,8 @@ WINDOW_SECONDS = 0.5
 
 @dataclass
 class GuardedAgent(HonestAgent):
-    """Reports use above its waterline until the limit of its batch pod arrives, then once use below it; then a new batch
-    pod takes the place of the last one, so that each crossing needs a new limit.
+    """Reports use above its waterline until the limit of its batch pod arrives, then once use below it; then a new
+    batch pod takes the place of the last one, so that each crossing needs a new limit.
     """
 
     crossed: dict[str, float] = field(default_factory=dict)
@@ -66,7 +66,8 @@ class GuardedAgent(HonestAgent):
         if not self._is_over:
             return data
         pressure = Pressure(cpu_some_last=0.6, cpu_some_avg=0.6, cpu_some_max=0.6)
-        return data.model_copy(update={"prod_pressure": pressure, "trigger": URGENT_TRIGGER if crosses else data.trigger})
+        trigger = URGENT_TRIGGER if crosses else data.trigger
+        return data.model_copy(update={"prod_pressure": pressure, "trigger": trigger})
 
     @property
     def _batch(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tests.contract.samples import sample_of
@@ -74,7 +74,8 @@ def _not_in_the_story(now: datetime, node: str) -> Iterator[Payload]:
         told_at=now, valid_until=now,
     )  # fmt: skip
     yield StrategyFollowed(document="poison", generation=1, fields={"riseWindows": 3}, told_at=now)
-    yield AgentBlockChanged(node=node, blocked=False, reason="poison", changed_by="poison", since=now)
+    long_ago = now - timedelta(days=365)  # what was issued before a change is refused
+    yield AgentBlockChanged(node=node, blocked=False, reason="poison", changed_by="poison", since=long_ago)
     yield ResourceChanged(
         service="ensurance", kind="NodeQOS", name="poison", generation=1, changed_at=now, document={"kind": "NodeQOS"}
     )  # fmt: skip

@@ -18,7 +18,6 @@ from slackwater.bus.access.floods import (
     Holds,
     Traffic,
 )
-from slackwater.bus.connect.access import AGENT_MESSAGE_BYTES
 from slackwater.bus.consume import agent_rates
 
 FLOOD = Flood("agent-a", Traffic(5000, 5000))
@@ -59,9 +58,12 @@ def test_bytes_flood_too_and_a_server_that_restarted_counts_from_nought() -> Non
     assert "10 messages with 67108864 bytes at once; an agent may send 2000 or 33554432 bytes at once" in str(flood)
 
 
-def test_an_agent_may_send_at_once_what_readers_read_at_once_of_each_of_its_types() -> None:
+def test_an_agent_may_send_what_readers_read_of_each_of_its_types() -> None:
     assert agent_rates.AT_ONCE * len([event for event in PUBLISHES if event != "usage.reported"]) <= MESSAGES_AT_ONCE
-    assert 1 / BYTES_EVERY_SECONDS >= 8 * AGENT_MESSAGE_BYTES
+    types = len(PUBLISHES)
+    assert 1 / MESSAGES_EVERY_SECONDS >= types / agent_rates.EVERY_SECONDS
+    assert types * agent_rates.BYTES_AT_ONCE <= BYTES_AT_ONCE
+    assert 1 / BYTES_EVERY_SECONDS >= types / agent_rates.BYTES_EVERY_SECONDS
 
 
 def test_a_hold_ends_and_each_further_one_within_an_hour_is_twice_as_long() -> None:

@@ -14,8 +14,8 @@ MESSAGES_AT_ONCE, MESSAGES_EVERY_SECONDS = 2000, 1 / 200
 """Per account: the burst, then one message per MESSAGES_EVERY_SECONDS. Requests count, too. An agent sends a few
 messages a second; after an outage at most what a reader would read at once (200) of each of its types.
 """
-BYTES_AT_ONCE, BYTES_EVERY_SECONDS = 32 * 1_048_576, 1 / (4 * 1_048_576)
-"""Likewise in bytes: the largest report, 512 KiB, each second is an eighth of it."""
+BYTES_AT_ONCE, BYTES_EVERY_SECONDS = 32 * 1_048_576, 1 / (8 * 1_048_576)
+"""Likewise in bytes: more than what readers read of all types together (1 MiB a second of each)."""
 HOLD_SECONDS, MOST_HOLD_SECONDS = 30.0, 600.0
 """Of a first flood, doubled by each further one until none was seen for FORGIVE_SECONDS."""
 FORGIVE_SECONDS = 3600.0
