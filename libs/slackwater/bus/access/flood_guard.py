@@ -7,7 +7,6 @@ times a second, and an account that sends more than any agent has reason to may 
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
+from pydantic_core import from_json
 
 from slackwater.bus.access.authority import ACCOUNTS_TRAFFIC, SYSTEM_USER
 from slackwater.bus.access.floods import FloodWatch, Holds, Traffic
@@ -25,8 +25,8 @@ from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 
-ASK_SECONDS, ASK_SECONDS_PER_ACCOUNT = 0.25, 0.0005
-"""Between two questions. With 10,000 connected accounts an answer has 5.5 MB, once in five seconds."""
+ASK_SECONDS, ASK_SECONDS_PER_ACCOUNT = 0.25, 0.001
+"""Between two questions. With 10,000 connected accounts an answer has 4 MB, read in 75 ms (in 165 ms by `json`)."""
 _PREFIX = agent_user("")
 _log = get_logger(__name__)
 
@@ -78,7 +78,7 @@ class FloodGuard:
     async def _read(self, message: Msg) -> None:
         """Handle the answer of one server: each of a cluster counts its own clients."""
         try:
-            answer = json.loads(message.data)
+            answer = from_json(message.data)
             server = answer["server"]["id"]
             counted = {
                 account["name"]: Traffic(account["received"]["msgs"], account["received"]["bytes"])
