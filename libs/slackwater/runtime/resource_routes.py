@@ -59,9 +59,8 @@ class Served(Generic[R, V]):
         self.parameters: Callable[..., Any] = no_parameters if preview is None else loaded(preview.parameters)
         said = "What would be stored (null: it would be deleted), and how that differs from what is stored."
         self.would: Any = create_model(f"WouldStore{model.__name__}", __doc__=said, **tried)
-        listing = kind.listing or f"{model.__name__}List"
         item: Any = kind.model_of(kind.parent) | model if kind.parent_model else model
-        self.many: Any = create_model(listing, items=(list[item], ...))
+        self.many: Any = create_model(f"{model.__name__}List", items=(list[item], ...))
 
     def refuse_foreign(self, principal: Principal, *, dry_run: bool) -> None:
         """Raises Conflict for a change by another principal than CLUSTER_AUTHOR while a cluster is the source."""
@@ -224,7 +223,7 @@ def _add_put(router: Routes, served: Served[Any, Any]) -> None:
         role=Role.OPERATOR,
         most_bytes=MOST_DOCUMENT_BYTES,
         response_model=served.model | served.would,
-        response_model_exclude_none=not kind.nulls,
+        response_model_exclude_none=True,
         summary=f"Create or replace a {kind.name}",
         description=f"Every replica follows it at once. {RULES}, 422 for what could not be used.",
         responses={201: {"model": served.model, "description": "It did not exist."}},
@@ -257,8 +256,8 @@ def _add_delete(router: Routes, served: Served[Any, Any]) -> None:
     router.delete(
         "/{name}",
         role=Role.OPERATOR,
-        response_model=(served.model | served.would | dict[str, Any]) if kind.nulls else served.would | dict[str, Any],
-        response_model_exclude_none=not kind.nulls,
+        response_model=served.would | dict[str, Any],
+        response_model_exclude_none=True,
         summary=f"Remove a {kind.name}",
         description="The answer is what is gone." + (inherited if _inherits(kind) else ""),
         **operation(kind, "delete"),
@@ -297,7 +296,7 @@ def _add_apply(router: Routes, served: Served[Any, Any]) -> None:
         "",
         role=Role.OPERATOR,
         response_model=served.many | would_all,
-        response_model_exclude_none=not kind.nulls,
+        response_model_exclude_none=True,
         summary=f"Create or replace several {served.many.__name__}, all or none",
         description=f"Each is checked with all the others in place, and none is stored if one is refused. {RULES}.",
         **operation(kind, "apply", several=True),

@@ -31,7 +31,6 @@ ELASTIC_QUOTA: Final = Kind(
         CHANGED_BY,
     ),
     together=True,
-    nulls=True,
     preview=Preview(
         "runtimes",
         "slackwater.quota.edge.runtime_models:RuntimesTried",

@@ -1,13 +1,14 @@
-"""Outbox, inbox, members, leases, quarantine, documents; jobs, reservations, and the row of arbitration."""
+"""Jobs, reservations and what is asked and answered about them; one row holds the generation of arbitration."""
 
 from __future__ import annotations
 
 from alembic import op
 
-from slackwater.store.tables import create_service_tables, drop_service_tables
+from slackwater.store.tables import create_service_tables
 
 revision = "0001"
 down_revision = None
+
 TABLES = ("jobs", "kept_reservations", "asks")
 
 
@@ -42,11 +43,3 @@ def upgrade() -> None:
         )
         """
     )
-
-
-def downgrade() -> None:
-    op.execute("DROP TABLE answers")
-    for name in reversed(TABLES):
-        op.execute(f"DROP TABLE {name}")
-    op.execute("DROP TABLE arbitration")
-    drop_service_tables(op)

@@ -1,14 +1,17 @@
-"""Trees with their generation, claims, and what each quota uses, never above its ceiling."""
+"""Trees with their generation and history, claims, and what each quota uses, never above its ceiling."""
 
 from __future__ import annotations
 
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+from slackwater.store.tables import create_service_tables
+
+revision = "0001"
+down_revision = None
 
 
 def upgrade() -> None:
+    create_service_tables(op)
     op.execute(
         """
         CREATE TABLE quota_trees (
@@ -32,6 +35,7 @@ def upgrade() -> None:
             )
             """
         )
+    op.execute("CREATE INDEX claims_by_tree ON claims (tree, id)")
     op.execute(
         """
         CREATE FUNCTION is_within(used jsonb, ceiling jsonb) RETURNS boolean IMMUTABLE STRICT LANGUAGE sql AS $$
@@ -55,11 +59,12 @@ def upgrade() -> None:
         ) WITH (fillfactor = 70)
         """
     )
-
-
-def downgrade() -> None:
-    op.execute("DROP TABLE quota_uses")
-    op.execute("DROP FUNCTION is_within")
-    op.execute("DROP TABLE ended_claims")
-    op.execute("DROP TABLE claims")
-    op.execute("DROP TABLE quota_trees")
+    op.execute(
+        """
+        CREATE TABLE tree_history (
+            moment text PRIMARY KEY,
+            tree text NOT NULL,
+            document jsonb NOT NULL
+        )
+        """
+    )
