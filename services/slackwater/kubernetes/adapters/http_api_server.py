@@ -223,7 +223,7 @@ class HttpApiServer:
             if _OUTDATED in error.message:
                 raise DefinitionOutdated(
                     f"the definition of {kind.kind} in the cluster is of another version ({error.message}):"
-                    " kubectl apply --server-side -k deploy/kubernetes/crds"
+                    " make crds && kubectl apply --server-side -f .slackwater/crds.yaml"
                 ) from error
             raise
 
