@@ -94,7 +94,7 @@ CLOCKS_APART_SECONDS: Final = 60.0
 """A node's clock may be ahead of the service's by less than this."""
 SAMPLES_LATELY: Final = 4
 """Number of samples in a cool-down of three seconds. A single one may be low by chance (decision
-0051 has the cost).
+0094 has the cost).
 """
 
 
