@@ -35,8 +35,9 @@ def reference_page() -> str:
             "keeps its last good generation in force. A change that is stored but not followed yet succeeds with the",
             "header `Warning: 299`; it is followed at the next try.",
             "",
-            "A *selector* has `matchLabels` (object) and `matchExpressions`: a list of `key`, `operator` (`In`,",
-            "`NotIn`, `Exists`, `DoesNotExist`) and `values`. Fields are optional unless required.",
+            f"Each document has `apiVersion: {API_VERSION}`, `kind`, `metadata.name` and a `spec`, of which each",
+            "kind has an example. A *selector* has `matchLabels` (object) and `matchExpressions`: a list of `key`,",
+            "`operator` (`In`, `NotIn`, `Exists`, `DoesNotExist`) and `values`. Fields are optional unless required.",
             *(line for kind in catalog.KINDS for line in _section(kind)),
             "",
         ]
@@ -55,7 +56,9 @@ def _section(kind: Kind) -> Iterator[str]:
         yield "Several in one `apply` are stored together, all or none."
     yield from ("", "```yaml", _example(kind), "```")
     text, lines = _described(kind.model_of())
-    yield from ("", text, "", *lines)
+    about = f"{kind.about.lower()}."
+    text = text[len(about) :].strip() if text.lower().startswith(about) else text
+    yield from ("", *([text, ""] if text else []), *lines)
     if kind.parent_model:
         text, own = _described(kind.model_of(kind.parent))
         missing = [name for line in lines if (name := line.split("`")[1]) not in {each.split("`")[1] for each in own}]
@@ -73,8 +76,7 @@ def _described(model: type[Any]) -> tuple[str, list[str]]:
 
 
 def _example(kind: Kind) -> str:
-    document = {"apiVersion": API_VERSION, "kind": kind.name, "metadata": {"name": "gold"}, "spec": kind.example}
-    return str(yaml.safe_dump(_plain(document), sort_keys=False, allow_unicode=True)).rstrip()
+    return str(yaml.safe_dump({"spec": _plain(kind.example)}, sort_keys=False, allow_unicode=True)).rstrip()
 
 
 def _plain(value: Any) -> Any:

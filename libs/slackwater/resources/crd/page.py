@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from slackwater.resources import catalog
-from slackwater.resources.crd.admission import admission_objects
 from slackwater.resources.crd.definition import FOLLOWED, definition, short_names
 from slackwater.resources.crd.structural import KEYS, MOST_CHARACTERS, MOST_ITEMS, RULES
 from slackwater.resources.kind import Kind
@@ -35,14 +34,12 @@ def custom_resources_page() -> str:
             "- Not checked before a document is stored, but told by the condition: names and units of metrics, models",
             "  and their settings, two documents for one pool, what a document comes to on top of `default`.",
             "",
-            "| kind | short | columns of kubectl |",
-            "|---|---|---|",
-            *(_row(kind) for kind in catalog.KINDS),
+            f"Short names: {'; '.join(_names(kind) for kind in catalog.KINDS if short_names(kind))}.",
             "",
             "## Rules",
             "",
-            "The schema holds types, bounds, enums and patterns, and CEL what follows. Rules marked with *policy* are",
-            "in a ValidatingAdmissionPolicy: they read fields of several types, or cost too much for the schema.",
+            "The schema holds types, bounds, enums and patterns, and CEL what follows. A ValidatingAdmissionPolicy of",
+            "each kind holds fields of several types, with the bounds of the [reference](resources.md).",
             *(line for kind in catalog.KINDS for line in _rules(kind)),
             "",
         ]
@@ -55,12 +52,8 @@ def _version(kind: Kind) -> dict[str, Any]:
     return found
 
 
-def _row(kind: Kind) -> str:
-    columns = ", ".join(
-        f"{column['name']}{' (wide)' if column.get('priority') else ''}"
-        for column in _version(kind)["additionalPrinterColumns"]
-    )
-    return f"| {kind.name} | {', '.join(f'`{name}`' for name in short_names(kind)) or '-'} | {columns} |"
+def _names(kind: Kind) -> str:
+    return f"{kind.name} {', '.join(f'`{name}`' for name in short_names(kind))}"
 
 
 def _rules(kind: Kind) -> Iterator[str]:
@@ -69,14 +62,8 @@ def _rules(kind: Kind) -> Iterator[str]:
         for place, message in dict.fromkeys(_declared(_version(kind)["schema"]["openAPIV3Schema"], ""))
         if KEYS not in message  # a pattern, as those of the schema
     ]
-    outside = [
-        f"- *policy* {message}"
-        for document in admission_objects(kind)[:1]
-        for message in dict.fromkeys(one["message"] for one in document["spec"]["validations"])
-        if KEYS not in message
-    ]
-    if inside or outside:
-        yield from ("", f"### {kind.name}", "", *inside, *outside)
+    if inside:
+        yield from ("", f"### {kind.name}", "", *inside)
 
 
 def _place(place: str) -> str:
