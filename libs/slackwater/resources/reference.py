@@ -35,9 +35,8 @@ def reference_page() -> str:
             "keeps its last good generation in force. A change that is stored but not followed yet succeeds with the",
             "header `Warning: 299`; it is followed at the next try.",
             "",
-            f"Each document has `apiVersion: {API_VERSION}`, `kind`, `metadata.name` and a `spec`, of which each",
-            "kind has an example. A *selector* has `matchLabels` (object) and `matchExpressions`: a list of `key`,",
-            "`operator` (`In`, `NotIn`, `Exists`, `DoesNotExist`) and `values`. Fields are optional unless required.",
+            "A *selector* has `matchLabels` (object) and `matchExpressions`: a list of `key`, `operator` (`In`,",
+            "`NotIn`, `Exists`, `DoesNotExist`) and `values`. Fields are optional unless required.",
             *(line for kind in catalog.KINDS for line in _section(kind)),
             "",
         ]
@@ -76,7 +75,8 @@ def _described(model: type[Any]) -> tuple[str, list[str]]:
 
 
 def _example(kind: Kind) -> str:
-    return str(yaml.safe_dump({"spec": _plain(kind.example)}, sort_keys=False, allow_unicode=True)).rstrip()
+    document = {"apiVersion": API_VERSION, "kind": kind.name, "metadata": {"name": "gold"}, "spec": kind.example}
+    return str(yaml.safe_dump(_plain(document), sort_keys=False, allow_unicode=True)).rstrip()
 
 
 def _plain(value: Any) -> Any:
