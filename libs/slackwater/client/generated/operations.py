@@ -106,11 +106,11 @@ class Operations(Calls):
         """
         return self._call(models.PredictPolicy, "PUT", "/v1/predictpolicies/{name}", {"name": name}, {}, body, if_match=if_match)
 
-    def delete_predict_policy(self, name: str, *, if_match: str | None = None) -> dict[str, Any]:
+    def delete_predict_policy(self, name: str, *, if_match: str | None = None) -> models.PredictPolicy:
         """Remove a PredictPolicy. The answer is what is gone. What followed it follows `default` from then on; 409
         for that one.
         """
-        return self._call(dict[str, Any], "DELETE", "/v1/predictpolicies/{name}", {"name": name}, {}, if_match=if_match)
+        return self._call(models.PredictPolicy, "DELETE", "/v1/predictpolicies/{name}", {"name": name}, {}, if_match=if_match)
 
     def get_predict_policy_history(self, name: str) -> models.ResourceHistory:
         """The history of one PredictPolicy. Its last 20 generations, the newest first, also after it was deleted."""
@@ -153,11 +153,11 @@ class Operations(Calls):
         """
         return self._call(models.ColocationStrategy, "PUT", "/v1/colocationstrategies/{name}", {"name": name}, {}, body, if_match=if_match)
 
-    def delete_colocation_strategy(self, name: str, *, if_match: str | None = None) -> dict[str, Any]:
+    def delete_colocation_strategy(self, name: str, *, if_match: str | None = None) -> models.ColocationStrategy:
         """Remove a ColocationStrategy. The answer is what is gone. What followed it follows `default` from then on;
         409 for that one.
         """
-        return self._call(dict[str, Any], "DELETE", "/v1/colocationstrategies/{name}", {"name": name}, {}, if_match=if_match)
+        return self._call(models.ColocationStrategy, "DELETE", "/v1/colocationstrategies/{name}", {"name": name}, {}, if_match=if_match)
 
     def get_colocation_strategy_history(self, name: str) -> models.ResourceHistory:
         """The history of one ColocationStrategy. Its last 20 generations, the newest first, also after it was
@@ -377,9 +377,9 @@ class Operations(Calls):
         """
         return self._call(models.ElasticQuota, "PUT", "/v1/elasticquotas/{name}", {"name": name}, {}, body, if_match=if_match)
 
-    def delete_elastic_quota(self, name: str, *, if_match: str | None = None) -> dict[str, Any]:
+    def delete_elastic_quota(self, name: str, *, if_match: str | None = None) -> models.ElasticQuota:
         """Remove a ElasticQuota. The answer is what is gone."""
-        return self._call(dict[str, Any], "DELETE", "/v1/elasticquotas/{name}", {"name": name}, {}, if_match=if_match)
+        return self._call(models.ElasticQuota, "DELETE", "/v1/elasticquotas/{name}", {"name": name}, {}, if_match=if_match)
 
     def get_elastic_quota_history(self, name: str) -> models.ResourceHistory:
         """The history of one ElasticQuota. Its last 20 generations, the newest first, also after it was deleted."""

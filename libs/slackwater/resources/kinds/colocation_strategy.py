@@ -46,5 +46,6 @@ COLOCATION_STRATEGY: Final = Kind(
         limited=True,
     ),
     describe=f"{CELLS}:strategy_lines",
+    nulls=True,
     example={"nodePool": "gold", "cpuReclaimThresholdPercent": 70},
 )

@@ -31,6 +31,7 @@ ELASTIC_QUOTA: Final = Kind(
         CHANGED_BY,
     ),
     together=True,
+    nulls=True,
     preview=Preview(
         "runtimes",
         "slackwater.quota.edge.runtime_models:RuntimesTried",
