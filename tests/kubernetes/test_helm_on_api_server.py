@@ -67,10 +67,11 @@ def previous(tmp_path: Path) -> Path:
 def test_a_release_is_installed_refused_upgraded_and_removed(
     plane: ControlPlane, admin: Rest, previous: Path, tmp_path: Path
 ) -> None:
-    agents = {"agent": {"namespace": "slackwater-node"}}
-    site = Site(plane, admin, "slackwater", "slackwater", {"plainNames": True, **agents})
+    values = {"plainNames": True, "agent": {"namespace": "slackwater-node"}}
+    site = Site(plane, admin, "slackwater", "slackwater", values)
     namespace(admin, site.namespace, "restricted")
-    Site(plane, admin, "slackwater", "slackwater", agents).helm("install", previous, timeout=ROLL_SECONDS)
+    namespace(admin, "slackwater-node", "privileged")
+    site.helm("install", previous, timeout=ROLL_SECONDS)
     assert site.images() == {"docker.io/slackwater/slackwater:0.0.9"}
     wait_until(lambda: bool(site.migrated("migrate")), "the first migration", ROLL_SECONDS)
     documents = {
