@@ -28,6 +28,8 @@ _LAST_YEAR: Final = 9000
 
 def _guarded_of(row: Any) -> GuardedNode:
     """Raises one of UNREADABLE for what is not a state of this very node and version."""
+    if "state" not in row.document:  # its default would forget the limits in force
+        raise ValueError(f"the row of {row.node} has no state")
     guarded = _GUARDED.validate_python(row.document)
     if (guarded.node, guarded.version, guarded.generation) != (row.node, row.version, row.generation):
         raise ValueError(f"the row is {row.node} {row.version}, its document {guarded.node} {guarded.version}")
