@@ -14,7 +14,7 @@ VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test test-all explore flaky check conformance contracts bench figures faults world kubernetes cgroup2 sbom rehearse lock clean environment environment-dev
+.PHONY: help run test test-all explore flaky check conformance contracts bench figures faults world kubernetes cgroup2 sbom crds rehearse lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
 # Dozens of processes start from this tree: without its bytecode each of them compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -68,6 +68,9 @@ cgroup2: environment-dev ## tests of real cgroups in an emulated machine with cg
 
 sbom: environment-dev ## what the image contains, as CycloneDX: .slackwater/sbom.cdx.json
 	@exec $(VENV_PYTHON) tools/sbom.py
+
+crds: environment ## CustomResourceDefinitions, admission policies and roles as a plain manifest: .slackwater/crds.yaml
+	@exec $(VENV_PYTHON) -m contracts.crds .slackwater/crds.yaml
 
 rehearse: environment-dev ## backup, disaster, restore on new servers: hashes and recovery time
 	@exec $(VENV_PYTHON) deploy/backup/rehearse.py $(ARGS)

@@ -1,8 +1,8 @@
 """Generates deploy/helm/slackwater from the manifests of deploy/kubernetes, so that the two cannot differ.
 
 Written by hand there: the templates of BY_HAND, which the manifests have not, and README.md. Everything else is
-generated: a template per file of manifests, values.yaml with the amounts of the manifests as defaults, its schema, the
-alerts and the dashboard.
+generated: a template per file of manifests and per resource kind, values.yaml with the amounts of the manifests as
+defaults, and its schema. Alerts and dashboard (`files/`) are written there and nowhere else.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from contracts.crds import crd_objects
 from contracts.helm_brokers import form_cluster
 from contracts.helm_component import Component, pod_template
 from contracts.helm_names import AGENTS, renamed
@@ -73,8 +74,6 @@ def helm_files(root: Path, generated: Mapping[Path, str]) -> Mapping[Path, str]:
     files[CHART / "Chart.yaml"] = _chart(version)
     files[CHART / "values.yaml"] = values_text(components)
     files[CHART / "values.schema.json"] = json.dumps(values_schema(components), indent=2) + "\n"
-    files[CHART / "files/rules.yaml"] = read(Path("deploy/prometheus/rules.yaml"))
-    files[CHART / "files/slackwater.json"] = read(Path("deploy/grafana/slackwater.json"))
     return files
 
 
@@ -89,14 +88,18 @@ def _manifests(read: Read, folder: str = "") -> Iterator[tuple[str, Sequence[Tre
     for name in listed:
         if name.startswith(".."):
             continue  # the adapter, below documents
-        if name.endswith(".yaml"):
-            stem = f"{folder}/{name}".removeprefix("/").removesuffix(".yaml")
-            yield stem, list(yaml.safe_load_all(read(MANIFESTS / folder / name)))
-        else:
-            yield from _manifests(read, name)
+        stem = f"{folder}/{name}".removeprefix("/").removesuffix(".yaml")
+        yield stem, list(yaml.safe_load_all(read(MANIFESTS / folder / name)))
     if not folder:
+        for name, objects in crd_objects().items():
+            yield f"crds/{name}", _copied(objects)
         yield from _manifests(read, "adapter")
         yield from _manifests(read, "documents")
+
+
+def _copied(objects: Sequence[Mapping[str, Any]]) -> Sequence[Tree]:
+    """Objects as a file has them: without what they share, because a template is written into each."""
+    return list(json.loads(json.dumps(objects)))
 
 
 def _components(manifests: Mapping[str, Sequence[Tree]]) -> Iterator[Component]:

@@ -43,13 +43,13 @@ def edit_rule(spec: dict[str, Any], turn: int) -> None:
 RULE = {"name": "cpu", "metricRule": {"name": "node_cpu_usage_ratio", "value": 0.1}, "actionName": "throttle"}
 ONE_LABEL = {"matchLabels": {"disk": "ssd"}}
 BE_PODS = {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}]}
-NEW_KINDS = frozenset(
+OF_OTHER_SERVICES = frozenset(
     {
         *("ClusterColocationProfile", "ElasticQuota", "QuotaProfile", "DeschedulerProfile"),
         *("PodMigrationJob", "Reservation", "ArbitrationArgs"),
     }
 )
-"""Kinds that the previous version does not serve; a sample follows with the next version."""
+"""Kinds of services that the rehearsal does not start."""
 SAMPLES = (
     Sample("prediction", "PredictPolicy", "predictpolicies/gold", setting("violationRate", lambda n: 0.01 + n / 1000)),
     Sample("colocation", "ColocationStrategy", "colocationstrategies/web",

@@ -51,7 +51,8 @@ def test_consumers_belong_to_services_and_partitioned_ones_to_those_with_partiti
 
 def test_dashboard_and_alert_rules_select_no_service_by_a_list() -> None:
     """A panel or rule is about one service's own metrics, or about all services whatever they are."""
-    text = (ROOT / "deploy/grafana/slackwater.json").read_text() + (ROOT / "deploy/prometheus/rules.yaml").read_text()
+    files = ROOT / "deploy/helm/slackwater/files"
+    text = (files / "slackwater.json").read_text() + (files / "rules.yaml").read_text()
     alternatives = "|".join(LIST.services)
     assert not re.findall(rf'service=~?\\?"[^"$]*\b(?:{alternatives})\b', text)
     named = set(re.findall(r"\bslackwater_(?:[a-z]+)_", text))

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import yaml
+from contracts.crds import plain_manifest
 from tests.kubernetes.rest import Rest, wait_until
 
 from slackwater.resources import catalog
 from slackwater.resources.kind import Kind
 from slackwater.resources.names import API_VERSION
 
-FOLDER = Path(__file__).parents[2] / "deploy" / "kubernetes" / "crds"
-OBJECTS = [one for file in sorted(FOLDER.glob("*.yaml")) for one in yaml.safe_load_all(file.read_text())]
-OBJECTS = [one for one in OBJECTS if one["kind"] != "Kustomization"]
+OBJECTS = list(yaml.safe_load_all(plain_manifest()))
 PATHS = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "ValidatingAdmissionPolicy": "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from contracts.crds import crd_objects
 from tests.kubernetes.drivers import RIGHTS
 from tests.kubernetes.rest import Rest
 from typer.testing import CliRunner
@@ -49,7 +50,7 @@ def admin(admin_kubeconfig: Path) -> Iterator[Rest]:
 def test_an_administrator_may_install_and_what_is_there_is_seen(admin: Rest) -> None:
     namespaces, sets = "/api/v1/namespaces", f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
     admin.ensure(namespaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    for definition in yaml.safe_load_all((RIGHTS.parents[1] / "crds" / "nodeqos.yaml").read_text()):
+    for definition in crd_objects()["nodeqos"]:
         if definition["kind"] == "CustomResourceDefinition":
             admin.ensure("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "doctor-node"}}

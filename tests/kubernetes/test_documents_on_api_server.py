@@ -190,7 +190,7 @@ async def test_a_definition_of_an_older_version_is_named_and_the_document_holds_
         assert detail.startswith(
             "status of autonomies: the definition of Autonomy in the cluster is of another version"
         )
-        assert "deploy/kubernetes/crds" in detail
+        assert "make crds" in detail
         assert set(site.stored(AUTONOMY)) == {"gold"}
         await asyncio.to_thread(rest.ensure, PATHS["CustomResourceDefinition"], definition_of(AUTONOMY))
 

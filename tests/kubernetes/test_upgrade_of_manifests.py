@@ -1,10 +1,12 @@
-"""Older plain manifests on a real API server, then those of today by the commands of the page: none is refused, nothing
-of the older ones stays behind, and the objects become what a new installation has."""
+"""The plain manifests of a version on a real API server, then those of today by the commands of the page.
+
+None is refused, nothing of the former stays behind, and the objects become what a new installation has. The first
+release line begins with this version, which is built here; a release adds `previous/manifests-VERSION.yaml`.
+"""
 
 from __future__ import annotations
 
 import subprocess
-import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,10 +18,7 @@ from tests.kubernetes.control_plane import ControlPlane, running
 
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "kubernetes"
 README = MANIFESTS / "README.md"
-OLDER = Path(__file__).parent / "previous" / "manifests.tar.gz"
-COMMITS = ("ef67f2d5", "8be14598")
-"""Of the older manifests: the first that landed (five services, neither custom resources nor adapter), and the last
-without the webhook, with adapter and documents."""
+RELEASED = sorted((Path(__file__).parent / "previous").glob("manifests-*.yaml"))
 FOLDERS = [MANIFESTS, MANIFESTS / "documents"]
 LABELS_OF_THE_SERVER = (
     *("kubernetes.io/metadata.name", "controller-uid", "job-name"),
@@ -51,14 +50,6 @@ def kubectl(plane: ControlPlane) -> Kubectl:
         return done.stdout
 
     return call
-
-
-@pytest.fixture
-def older(tmp_path: Path) -> Path:
-    """The folder of the older manifests, one file by commit."""
-    with tarfile.open(OLDER) as archive:
-        archive.extractall(tmp_path, filter="data")
-    return tmp_path
 
 
 def upgrade_commands() -> Iterator[list[str]]:
@@ -106,13 +97,15 @@ def test_what_an_older_manifest_left_in_an_object_is_seen() -> None:
     assert list(leftovers(wanted, older)) == [".selector.tier: more", ".env: 2 for 1", ".env[0].value: '2' for '1'"]
 
 
-def test_todays_manifests_take_over_from_older_ones(kubectl: Kubectl, older: Path) -> None:
-    today = {**listed(kubectl("kustomize", str(FOLDERS[0]))), **listed(kubectl("kustomize", str(FOLDERS[1])))}
+def test_todays_manifests_take_over_from_former_ones(kubectl: Kubectl, tmp_path: Path) -> None:
+    built = [kubectl("kustomize", str(folder)) for folder in FOLDERS]
+    today = {**listed(built[0]), **listed(built[1])}
+    (this_version := tmp_path / "this.yaml").write_text("---\n".join(built))
     before: dict[Identity, dict[str, Any]] = {}
-    for commit in COMMITS:
+    for manifests in (*RELEASED, this_version):
         kubectl("delete", "job/migrate", "--namespace", "slackwater", "--ignore-not-found")
-        kubectl("apply", "-f", str(older / f"{commit}.yaml"))
-        before |= listed((older / f"{commit}.yaml").read_text())
+        kubectl("apply", "-f", str(manifests))
+        before |= listed(manifests.read_text())
     for command in upgrade_commands():
         kubectl(*[word.replace("deploy/kubernetes", str(MANIFESTS)) for word in command])
     kubectl("apply", "-k", str(FOLDERS[1]))
@@ -120,6 +113,6 @@ def test_todays_manifests_take_over_from_older_ones(kubectl: Kubectl, older: Pat
     for folder in FOLDERS:
         live |= listed(kubectl("get", "-k", str(folder), "-o", "yaml"))
     assert live.keys() == today.keys()
-    assert before.keys() - today.keys() == set(), "an object of the older manifests that nothing removes"
+    assert before.keys() - today.keys() == set(), "an object of the former manifests that nothing removes"
     wrong = {key: found for key, one in today.items() if (found := list(leftovers(one, live[key])))}
     assert wrong == {}

@@ -16,12 +16,12 @@ from typing import Any
 
 import httpx2
 import pytest
-import yaml
+from contracts.crds import crd_objects
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from tests.kubernetes.build import this_build
 from tests.kubernetes.control_plane import ControlPlane, running
-from tests.kubernetes.definitions import FOLDER, PATHS, document_of, path_of
+from tests.kubernetes.definitions import PATHS, document_of, path_of
 from tests.kubernetes.drivers import RealDriver, real_driver
 from tests.kubernetes.rest import Rest, wait_until
 from tests.kubernetes.test_admission_of_profiles import (
@@ -417,11 +417,7 @@ async def test_pods_of_namespaces_with_quotas_and_limits_stay_as_they_are(
 def defined(rest: Rest) -> Iterator[None]:
     """An API server with the definition of profiles."""
     namespace(rest, "default", {})
-    definitions = [
-        one
-        for one in yaml.safe_load_all((FOLDER / f"{PROFILE.plural}.yaml").read_text())
-        if one["kind"] == "CustomResourceDefinition"
-    ]
+    definitions = [one for one in crd_objects()[PROFILE.plural] if one["kind"] == "CustomResourceDefinition"]
     for one in definitions:
         rest.ensure(PATHS[one["kind"]], one)
     wait_until(lambda: rest.client.get(path_of(PROFILE)).status_code == 200, "profiles are served")

@@ -1,7 +1,7 @@
 """Two versions of the product in one world: a replica or agent may run as the version before this one.
 
 The older version is this code with what its users are promised for a rolling change (docs/how-to/deploy.md,
-deploy/upgrade/rehearse, decisions 0071 and 0078) taken out:
+deploy/upgrade/rehearse, decision 0071) taken out:
 
 - It does not know some event types: it never publishes them, and its relay refuses rows of them.
 - It keeps no history of documents and publishes none of their changes. The newer version records them at its start.
@@ -55,7 +55,7 @@ LATER_FIELDS: Mapping[type[Payload], frozenset[str]] = MappingProxyType(
 LATER_FIELDS_OF_A_POD = frozenset({"memory_high_bytes", "original_memory_high_bytes", "reclaimable_bytes"})
 UNREAD = "unread"
 """An older reader takes the limits of such a pod for read. Older agents left the pod out, which is the defect that was
-mended (0106)."""
+mended (0045)."""
 _IN_A_BODY = json.dumps(dict(NEWER_FIELD)).encode()[1:]
 _OF_A_RESOURCE = frozenset({"apiVersion", "spec"})
 """Documents of operators: a field that a version does not know is refused there, and kept out of force."""

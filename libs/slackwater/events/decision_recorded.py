@@ -1,7 +1,7 @@
 """decision.recorded: a decision with everything that is needed to explain and replay it.
 
 On the bus the largest parts of a record (replay arguments, alternatives, inputs) travel packed, because the stream
-keeps 30 days (decision 0083). Readers of this class see the record whole, whichever form it came in.
+keeps 30 days (decision 0004). Readers of this class see the record whole, whichever form it came in.
 """
 
 from __future__ import annotations

@@ -40,5 +40,5 @@ def _bounded(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _one_line(author: str) -> str:
-    """An author as a Name: an older version may have stored any text."""
+    """An author as a Name; a row may hold any text."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in author).split())[:512]

@@ -93,8 +93,7 @@ class Kind:
     hooks         `module:Class` that is made without arguments, for a kind that the service's skeleton serves
     describe      `module:function` that makes the lines of `describe`; empty: every field, one a line
     example       the spec of a valid document that is not the parent, for the reference page and the tests
-    listing       name of the list's schema in OpenAPI
-    nulls         whether answers to changes have fields that are null
+    nulls         whether answers to changes have fields that are null, as the previews of some kinds need
     codes         problem codes that are not `NOUN_not_found` and `NOUN_needed`
     """
 
@@ -116,7 +115,6 @@ class Kind:
     together: bool = False
     preview: Preview | None = None
     describe: str = ""
-    listing: str = ""
     nulls: bool = False
     codes: Mapping[str, str] = field(default_factory=dict, hash=False)
 

@@ -55,7 +55,9 @@ def _section(kind: Kind) -> Iterator[str]:
         yield "Several in one `apply` are stored together, all or none."
     yield from ("", "```yaml", _example(kind), "```")
     text, lines = _described(kind.model_of())
-    yield from ("", text, "", *lines)
+    about = f"{kind.about.lower()}."
+    text = text[len(about) :].strip() if text.lower().startswith(about) else text
+    yield from ("", *([text, ""] if text else []), *lines)
     if kind.parent_model:
         text, own = _described(kind.model_of(kind.parent))
         missing = [name for line in lines if (name := line.split("`")[1]) not in {each.split("`")[1] for each in own}]

@@ -389,9 +389,9 @@ def reference_page() -> str:
         "",
         "Error answers of the API are problem documents (RFC 9457, `application/problem+json`), here by HTTP status.",
         "`code` is stable; `detail` is for people and names field, value and what is allowed; `field` or `errors` name",
-        "the parameter. `type` is a page of the server: `GET /v1/problems/{code}`.",
+        "the parameter. `type` is a page of the server that also says what to do: `GET /v1/problems/{code}`.",
     ]
     for status in dict.fromkeys(each.status for each in _CODES):
         lines += ["", f"## {status}", ""]
-        lines += [f"- `{each.code}`: {each.meaning} {each.remedy}" for each in _CODES if each.status == status]
+        lines += [f"- `{each.code}`: {each.meaning}" for each in _CODES if each.status == status]
     return "\n".join([*lines, ""])

@@ -59,9 +59,8 @@ class Served(Generic[R, V]):
         self.parameters: Callable[..., Any] = no_parameters if preview is None else loaded(preview.parameters)
         said = "What would be stored (null: it would be deleted), and how that differs from what is stored."
         self.would: Any = create_model(f"WouldStore{model.__name__}", __doc__=said, **tried)
-        listing = kind.listing or f"{model.__name__}List"
         item: Any = kind.model_of(kind.parent) | model if kind.parent_model else model
-        self.many: Any = create_model(listing, items=(list[item], ...))
+        self.many: Any = create_model(f"{model.__name__}List", items=(list[item], ...))
 
     def refuse_foreign(self, principal: Principal, *, dry_run: bool) -> None:
         """Raises Conflict for a change by another principal than CLUSTER_AUTHOR while a cluster is the source."""

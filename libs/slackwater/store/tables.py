@@ -44,6 +44,8 @@ _MESSAGING = (
     )
     """,
     "CREATE INDEX inbox_handled_at ON inbox USING brin (handled_at)",
+    # Rows live for milliseconds, and compression was three quarters of the cost of writing one.
+    "ALTER TABLE outbox ALTER COLUMN payload SET STORAGE EXTERNAL",
 )
 
 
@@ -75,11 +77,6 @@ def create_lease_tables(op: Operations) -> None:
         op.execute(statement)
 
 
-def drop_lease_tables(op: Operations) -> None:
-    op.execute("DROP TABLE leases")
-    op.execute("DROP TABLE members")
-
-
 _QUARANTINE = """
     CREATE TABLE quarantine (
         id text PRIMARY KEY,
@@ -103,10 +100,6 @@ def create_quarantine_table(op: Operations) -> None:
     op.execute(_QUARANTINE)
 
 
-def drop_quarantine_table(op: Operations) -> None:
-    op.execute("DROP TABLE quarantine")
-
-
 def create_messaging_tables(op: Operations) -> None:
     """Create outbox and inbox; the first migration of every service calls it.
 
@@ -115,19 +108,6 @@ def create_messaging_tables(op: Operations) -> None:
     """
     for statement in _MESSAGING:
         op.execute(statement)
-
-
-def keep_events_plain(op: Operations, *, plain: bool = True) -> None:
-    """Store outbox payloads uncompressed: rows live for milliseconds, and compression was three
-    quarters of the cost of writing one (decision 0054). `plain=False` reverts it.
-    """
-    op.execute(f"ALTER TABLE outbox ALTER COLUMN payload SET STORAGE {'EXTERNAL' if plain else 'EXTENDED'}")
-
-
-def drop_messaging_tables(op: Operations) -> None:
-    """Drop outbox and inbox, for the downgrade of the first migration."""
-    op.execute("DROP TABLE inbox")
-    op.execute("DROP TABLE outbox")
 
 
 _RESOURCES = (
@@ -163,23 +143,9 @@ def create_resource_tables(op: Operations) -> None:
         op.execute(statement)
 
 
-def drop_resource_tables(op: Operations) -> None:
-    op.execute("DROP TABLE resource_history")
-    op.execute("DROP TABLE resources")
-
-
 def create_service_tables(op: Operations) -> None:
     """Create the tables of runtime.replicated; the first migration of a new service calls it."""
     create_messaging_tables(op)
-    keep_events_plain(op)
     create_lease_tables(op)
     create_quarantine_table(op)
     create_resource_tables(op)
-
-
-def drop_service_tables(op: Operations) -> None:
-    """Drop the tables of `create_service_tables`."""
-    drop_resource_tables(op)
-    drop_quarantine_table(op)
-    drop_lease_tables(op)
-    drop_messaging_tables(op)

@@ -31,9 +31,6 @@ from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
 
-FORMAT = 2
-"""Version of the stored state; 1 was the planner with two metrics."""
-
 
 @record(frozen=True, slots=True)
 class GuardState:
@@ -41,7 +38,6 @@ class GuardState:
 
     throttles: tuple[Throttled, ...] = ()
     cycle: CycleState = field(default_factory=CycleState)
-    format: int = FORMAT
     memory: tuple[MemoryThrottled, ...] = ()
 
     def limit_of(self, uid: str) -> int | None:

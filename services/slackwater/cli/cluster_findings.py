@@ -201,7 +201,7 @@ def _kinds(seen: ClusterSnapshot) -> Sequence[Finding]:
             )
             if part
         )
-        advice = "kubectl apply --server-side -k deploy/kubernetes/crds of this version, before the services roll"
+        advice = "in a checkout of this version: make crds && kubectl apply --server-side -f .slackwater/crds.yaml"
         return [Finding("kinds", Level.WARN, text, advice)]
     return [Finding("kinds", Level.OK, f"{len(found)} custom resource definitions of this version")]
 

@@ -106,7 +106,7 @@ async def _refuse_streams(client: Any, names: Sequence[str], say: Say) -> None:
     for name in names:
         try:
             exists = await is_there(client, name)
-        # With the permissions of an older version. The broker still refuses each existing stream at its restore.
+        # Its configuration lacks this permission. The broker still refuses each existing stream at its restore.
         except Unavailable as error:
             say(
                 f"the broker does not allow listing its streams ({error.message}); write its configuration again "

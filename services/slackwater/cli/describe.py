@@ -143,8 +143,7 @@ def _usage(usage: Mapping[str, Any] | None, now: datetime) -> list[str]:
 
 
 def _apps(usage: Mapping[str, Any]) -> list[Any]:
-    """Host applications; an older server omits them."""
-    return list(usage.get("host_apps") or ())
+    return list(usage["host_apps"])
 
 
 def _resources(part: Mapping[str, int]) -> str:

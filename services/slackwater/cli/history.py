@@ -60,7 +60,7 @@ def command(
     ] = None,
 ) -> None:
     """Show the last 20 generations of a resource, the newest first: when, by which author, and which fields changed. A
-    deleted resource keeps its history. What was stored before this version begins with its present generation.
+    deleted resource keeps its history.
 
     Example: `slackwater history predictpolicy gold`
     """

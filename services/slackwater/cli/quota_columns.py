@@ -98,7 +98,7 @@ def claim_table(claims: Sequence[Item], *, wide: bool) -> list[str]:
 
 def run_text(claim: Item) -> str:
     """What agents report of a claim: how many pods, or what differs."""
-    run = claim.get("run")  # a server of an older version does not know it
+    run = claim["run"]
     if run is None:
         return UNKNOWN
     return str(run["pods"]) if run["finding"] is None else str(run["finding"]).replace("_", " ")
@@ -137,7 +137,7 @@ def estimate_text(estimate: Item) -> str:
 
 def why_lines(answer: Item) -> Iterator[str]:
     """The sum behind the runtime of a quota, resource by resource."""
-    since = answer.get("since")  # a server of an older version does not know it
+    since = answer["since"]
     then = f", as it was from {clock_time(since)} on" if since else ""
     yield f"quota {answer['quota']} below {answer['parent']}, tree {answer['tree']}{then}"
     if not answer["dimensions"]:
@@ -164,13 +164,13 @@ def why_lines(answer: Item) -> Iterator[str]:
         widths = max(len(row[0]) for row in rows), max(len(text(row[1])) for row in rows)
         for title, amount, note in rows:
             yield f"  {title:<{widths[0]}}  {text(amount):>{widths[1]}}  {note}".rstrip()
-        words = ("entitled", "used", "borrowed", "lent", "owed")  # a server of an older version has no "entitled"
-        yield "  " + ", ".join(f"{word} {text(each[word])}" for word in words if word in each)
+        words = ("entitled", "used", "borrowed", "lent", "owed")
+        yield "  " + ", ".join(f"{word} {text(each[word])}" for word in words)
         for title, key in (("lent by", "lenders"), ("borrowed by", "borrowers")):
             if each[key]:
                 others = ", ".join(f"{quota} {text(amount)}" for quota, amount in sorted(each[key].items()))
                 yield f"  {title} {others}"
-    yield from _next_reclaims(answer.get("next_reclaims") or ())  # a server of an older version has none
+    yield from _next_reclaims(answer["next_reclaims"])
 
 
 def _next_reclaims(claims: Sequence[Item]) -> Iterator[str]:

@@ -31,8 +31,7 @@ PUBLISHES = (
 )
 OWNS = (
     "ensurance.guarded_nodes",
-    "ensurance.policies",
-    "ensurance.node_rules",
+    "ensurance.node_qos",
     "ensurance.pod_qos",
     "ensurance.avoidance_actions",
     "ensurance.autonomies",

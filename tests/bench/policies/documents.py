@@ -31,7 +31,7 @@ class Levels:
 
 COMPARED: Final = Levels(0.76, 0.66)
 """Waterline for a service with latencies of milliseconds. Closer to saturation the cost of deciding and recording, 2.5
-% of two CPUs, raises its p99 by a quarter (decision 0061)."""
+% of two CPUs, raises its p99 by a quarter (decision 0148)."""
 FULL: Final = Levels(0.86, 0.76)
 """Waterline close to saturation, for measuring the reaction time."""
 _RULE, _METRIC = "machine-cpu", "node_cpu_usage_ratio"

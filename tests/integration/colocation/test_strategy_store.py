@@ -12,12 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx2
 import pytest
-from alembic.operations import Operations
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from colocation_memory import MemoryColocationStore, followers_of
-from pydantic import TypeAdapter
-from sqlalchemy import text
 from strategy_scene import OWN, document
 
 from slackwater.bus.port import Bus, Done, Received, Settlement
@@ -33,8 +28,7 @@ from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
-from slackwater.offers.node import InputSource, KnownPeak, NodeState
-from slackwater.offers.snapshot import PodInput
+from slackwater.offers.node import InputSource, NodeState
 from slackwater.offers.strategy_layers import NodeOverrides
 from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
 from slackwater.resources.store import StoredResource
@@ -43,7 +37,6 @@ from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
-from slackwater.store.migrations import Schema
 from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.postgres_twin.database import twin_of
@@ -51,14 +44,7 @@ from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import START, described, window
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-TABLES = text("SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'")
-HELD: dict[str, Any] = {
-    "pods": (PodInput("p", "prod", "LS", Resources(1000, 1), None, Resources(500, 1), bound_seconds_ago=2.5),),
-    "peaks": {"p": KnownPeak(Resources(500, 1), cold=False)},
-}
-COLUMNS = text("SELECT column_name FROM information_schema.columns WHERE table_name = 'nodes'")
+    pass
 
 
 @dataclass(frozen=True)
@@ -297,38 +283,6 @@ async def write(address: str, name: str, generation: int, body: dict[str, Any]) 
     database = connect_database(address, "colocation", SystemClock())
     async with PostgresResourceStore(database, COLOCATION_STRATEGY).changing() as transaction:
         await transaction.save(StoredResource(name, generation, body))
-    await database.close()
-
-
-def step(connection: Connection, name: str, revision: str) -> None:
-    """Carry out `upgrade` or `downgrade` of a version."""
-    versions = Schema.of("colocation").versions
-    script = ScriptDirectory(str(versions.parent), version_locations=[str(versions)])
-    with Operations.context(MigrationContext.configure(connection)):
-        getattr(script.get_revision(revision).module, name)()
-
-
-async def test_the_schema_goes_back_and_forth_and_keeps_the_nodes(fresh_database: FreshDatabase) -> None:
-    database = connect_database((await fresh_database(["colocation"]))["colocation"], "colocation", SystemClock())
-    store, before = PostgresColocationStore(database), replace(node("a", "cluster@1"), **HELD)
-    await save(store, before)
-    async with database.unit_of_work() as unit:
-        tables = set((await unit.connection.execute(TABLES)).scalars())
-        columns = set((await unit.connection.execute(COLUMNS)).scalars())
-        await unit.connection.run_sync(step, "downgrade", "0005")
-        whole = (await unit.connection.execute(text("SELECT CAST(state AS text) FROM nodes"))).scalar_one()
-        assert TypeAdapter(NodeState).validate_json(whole) == before, "what the version before reads"
-        await unit.connection.run_sync(step, "downgrade", "0004")
-        assert set((await unit.connection.execute(TABLES)).scalars()) == tables - {"strategies", "strategy_findings"}
-        old = columns - {"strategies", "strategy_problem", "facts", "held"} | {"state"}
-        assert set((await unit.connection.execute(COLUMNS)).scalars()) == old
-        await unit.connection.run_sync(step, "upgrade", "0004")
-        await unit.connection.run_sync(step, "upgrade", "0005")
-        assert set((await unit.connection.execute(TABLES)).scalars()) == tables
-    assert (await PostgresFollowerStore(database).followers(1))["cluster"].nodes == 1
-    assert await store.states_of(["a"]) == [before], "pods and peaks among it"
-    async with PostgresResourceStore(database, COLOCATION_STRATEGY).changing() as transaction:
-        await transaction.save(StoredResource("gold", 1, {}))
     await database.close()
 
 

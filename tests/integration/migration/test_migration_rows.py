@@ -108,7 +108,7 @@ async def test_asks_and_answers_are_kept_until_they_are_taken(store: KeyedMigrat
     await store.commit(ledger, ledger, (), ["propose/move-1"])
     assert set(await store.asks()) == {"abort/other"}
 
-    evicted = EvictionSaid("n1", "first-1-1", "terminated", "", NOW_S)
+    evicted = EvictionSaid("n1", "first-1-1", "terminated", "", NOW_S, NOW_S)
     leave = LeaveSaid("migration-2", ("first-1",), "", None, NOW_S + 120)
     forged = replace(evicted, node="n2", outcome="pod_gone")
     for said in (forged, evicted, leave, replace(evicted, outcome="failed")):

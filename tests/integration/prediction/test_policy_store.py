@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx2
 import pytest
-from alembic.operations import Operations
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from policy_scene import document, model
-from sqlalchemy import text
 
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.events.peak_predicted import PeakPredicted
@@ -31,7 +27,6 @@ from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
-from slackwater.store.migrations import Schema
 from slackwater.store.resource_table import PostgresResourceStore
 from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.testing.postgres_twin.database import twin_of
@@ -39,10 +34,7 @@ from slackwater.testing.resources import MemoryResourceStore
 from slackwater.testing.windows import described, window
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-
-TABLES = text("SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(current_schema()) AND relkind = 'r'")
+    pass
 
 
 @pytest.fixture(params=["memory", "twin", "postgres"])
@@ -185,23 +177,3 @@ async def test_the_predictions_of_a_pool_change_with_its_policy_while_they_go_on
     assert (after.calibrations["cpu"].policy, after.calibrations["cpu"].generation) == ("ours", 1)
     assert after.calibrations["memory"].model == "workload-profile"
     assert after.prod_peak.cpu_milli < before.prod_peak.cpu_milli
-
-
-def step(connection: Connection, name: str) -> None:
-    """Carry out `upgrade` or `downgrade` of the version that brings policies."""
-    versions = Schema.of("prediction").versions
-    script = ScriptDirectory(str(versions.parent), version_locations=[str(versions)])
-    with Operations.context(MigrationContext.configure(connection)):
-        getattr(script.get_revision("0003").module, name)()
-
-
-async def test_the_schema_goes_back_and_forth(fresh_database: FreshDatabase) -> None:
-    database = connect_database((await fresh_database(["prediction"]))["prediction"], "prediction", SystemClock())
-    async with database.unit_of_work() as unit:
-        tables = set((await unit.connection.execute(TABLES)).scalars())
-        await unit.connection.run_sync(step, "downgrade")
-        assert set((await unit.connection.execute(TABLES)).scalars()) == tables - {"policies"}
-        await unit.connection.run_sync(step, "upgrade")
-        assert set((await unit.connection.execute(TABLES)).scalars()) == tables
-    await save(PostgresResourceStore(database, PREDICT_POLICY), StoredResource("gold", 1, {}))
-    await database.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -182,38 +181,3 @@ async def test_no_column_of_the_read_model_holds_a_time_that_cannot_be_read(site
     for absurd in ("infinity", "10000-01-01Z", "4000-01-01 BC"):
         with pytest.raises(asyncpg.CheckViolationError):
             await made.sql.execute(insert.format(absurd))
-
-
-async def test_times_that_were_stored_before_are_cleared_by_the_migration(site: MakeSite) -> None:
-    """As an earlier version may have left them: without the constraints."""
-    made = await site("console")
-    migration = importlib.import_module("slackwater.console.migrations.versions.0011_readable_times")
-    migration.op = statements = Statements()
-    migration.downgrade()
-    for statement in statements.taken():
-        await made.sql.execute(statement)
-    await made.sql.execute("INSERT INTO node (name, sampled_at) VALUES ('bad', 'infinity'), ('good', now())")
-    for instance, at in (("bad", "12000-01-01Z"), ("good", "2026-01-01Z")):
-        await made.sql.execute(
-            f"INSERT INTO process (instance, reported_at, body) VALUES ('{instance}', '{at}', '{{}}')"  # noqa: S608
-        )
-    migration.upgrade()
-    for statement in statements.taken():
-        await made.sql.execute(statement)
-    nodes = await made.sql.fetch("SELECT name, sampled_at IS NULL AS emptied FROM node ORDER BY name")
-    assert [tuple(row) for row in nodes] == [("bad", True), ("good", False)]
-    assert await made.sql.fetchval("SELECT array_agg(instance) FROM process") == ["good"]
-
-
-class Statements:
-    """The part of alembic.op that the migration needs."""
-
-    def __init__(self) -> None:
-        self._found: list[str] = []
-
-    def execute(self, sqltext: str) -> None:
-        self._found.append(sqltext)
-
-    def taken(self) -> list[str]:
-        found, self._found = self._found, []
-        return found

@@ -29,7 +29,7 @@ NEVER_BROKEN = {
 DOCUMENT_TABLES = {
     "prediction": {"policies"},
     "colocation": {"strategies"},
-    "ensurance": {"node_rules", "pod_qos", "avoidance_actions", "autonomies"},
+    "ensurance": {"node_qos", "pod_qos", "avoidance_actions", "autonomies"},
 }
 _READ = re.compile(r"\b(?:FROM|JOIN)\s+([a-z_]+)\b")
 _MADE = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?([a-z_]+)|create_resource_table\(op, \"([a-z_]+)\"\)")

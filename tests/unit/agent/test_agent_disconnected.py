@@ -371,7 +371,7 @@ def test_rules_travel_without_loss() -> None:
 
 
 async def test_reports_say_so_while_it_is_alone_and_those_that_wait_from_before_too(world: World) -> None:
-    """Decision 0060: ensurance, back on the line, reads them all, and must not act beside us."""
+    """Decision 0045: ensurance, back on the line, reads them all, and must not act beside us."""
     async with world.running(report_seconds=1.0):
         await world.declare(**wanted())
         await world.clock.advance(4)

@@ -1,4 +1,4 @@
-"""The rules of decision 0069 for each kind of handler and reader: a failure costs the message at fault and no other."""
+"""The rules of decision 0018 for each kind of handler and reader: a failure costs the message at fault and no other."""
 
 from __future__ import annotations
 

@@ -172,7 +172,8 @@ def test_the_sum_behind_a_runtime_is_printed_with_lenders_and_borrowers() -> Non
         "lenders": {"team-b": 500},
         "borrowers": {"team-a": 500},
     }
-    lines = list(why_lines({"quota": "team-a", "parent": "root", "tree": "default", "dimensions": [dimension]}))
+    answered = {"quota": "team-a", "parent": "root", "tree": "default", "since": None, "next_reclaims": []}
+    lines = list(why_lines({**answered, "dimensions": [dimension]}))
     assert lines[2:] == [
         "cpu: runtime 6.5 of 10 that root has",
         "  first      4  requests 9, min 4, scaled down from 6",

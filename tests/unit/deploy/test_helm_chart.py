@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from contracts.crds import plain_manifest
 from deploy_files import ROOT
 from tests.kubernetes.helm import CHART, IS_THERE, WHY_NOT, call, rendered
 
@@ -110,10 +111,10 @@ def releases() -> Mapping[str, list[Tree]]:
 
 def manifests(folder: str = "") -> Iterator[Tree]:
     for name in yaml.safe_load((MANIFESTS / folder / "kustomization.yaml").read_text())["resources"]:
-        if name.endswith(".yaml"):
+        if not name.startswith(".."):
             yield from yaml.safe_load_all((MANIFESTS / folder / name).read_text())
-        elif not name.startswith(".."):
-            yield from manifests(name)
+    if not folder:
+        yield from yaml.safe_load_all(plain_manifest())
 
 
 def key(one: Tree) -> tuple[str, str, str]:
@@ -308,11 +309,9 @@ def test_monitoring_is_that_of_the_tree(releases: Mapping[str, list[Tree]]) -> N
         one["kind"]: one for one in releases["monitored"] if one["kind"] not in {o["kind"] for o in releases["default"]}
     }
     assert set(by_kind) == {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap"}
-    assert by_kind["PrometheusRule"]["spec"] == yaml.safe_load((ROOT / "deploy/prometheus/rules.yaml").read_text())
+    assert by_kind["PrometheusRule"]["spec"] == yaml.safe_load((CHART / "files/rules.yaml").read_text())
     dashboard = by_kind["ConfigMap"]
-    assert json.loads(dashboard["data"]["slackwater.json"]) == json.loads(
-        (ROOT / "deploy/grafana/slackwater.json").read_text()
-    )
+    assert json.loads(dashboard["data"]["slackwater.json"]) == json.loads((CHART / "files/slackwater.json").read_text())
     assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
     monitor = by_kind["ServiceMonitor"]
     assert monitor["metadata"]["labels"]["release"] == "p"

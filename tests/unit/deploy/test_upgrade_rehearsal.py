@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from deploy.upgrade.documents import NEW_KINDS, SAMPLES, content
+from deploy.upgrade.documents import OF_OTHER_SERVICES, SAMPLES, content
 from deploy.upgrade.rehearse import REPOSITORY, Outcomes, Version, parse
 from tests.faults.oracle import Findings
 
@@ -63,7 +63,7 @@ def test_a_command_runs_the_code_and_the_environment_of_its_checkout(checkout: P
 
 
 def test_every_kind_is_changed_and_each_turn_changes_it() -> None:
-    assert {sample.kind for sample in SAMPLES} | NEW_KINDS == {
+    assert {sample.kind for sample in SAMPLES} | OF_OTHER_SERVICES == {
         kind.name for kind in catalog.declared_kinds(kinds.__path__)
     }
     for sample in SAMPLES:

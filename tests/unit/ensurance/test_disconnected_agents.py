@@ -1,5 +1,5 @@
 """Ensurance decides nothing for a disconnected agent, because two owners of one surge would throttle twice what is
-needed (decision 0060). It renews the lease until the agent has it."""
+needed (decision 0045). It renews the lease until the agent has it."""
 
 from __future__ import annotations
 

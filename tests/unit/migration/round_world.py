@@ -134,7 +134,7 @@ class RoundWorldState:
     def _answer(self, node: str, id_: str, outcome: EvictionOutcome) -> None:
         assert id_ not in self.agents[node].done, "carried out twice"
         self.agents[node].done.add(id_)
-        said = EvictionSaid(node, id_, outcome.value, "", self.now_s)
+        said = EvictionSaid(node, id_, outcome.value, "", self.now_s, self.now_s)
         self.said[said.key] = said
 
     def round(self) -> RoundResult:

@@ -32,7 +32,6 @@ from slackwater.quota.domain.claim_runs import (
     UnclaimedWorkload,
     finding_decision,
     observe_claims,
-    replay_finding,
     unclaimed_decision,
 )
 from slackwater.quota.domain.running_pods import ReportOrder, RunningPod, RunningPods, claim_key
@@ -156,10 +155,3 @@ def test_records_of_more_than_fits_are_compact() -> None:
     assert compact.compact
     assert compact.replay.arguments == {}
     assert compact.result == whole.result
-
-
-def test_records_of_earlier_versions_are_still_replayed() -> None:
-    assert replay_finding(since_s=10, now_s=35) == 25
-    assert (
-        f"{replay_finding.__module__}:{replay_finding.__name__}" == "slackwater.quota.domain.claim_runs:replay_finding"
-    )

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from promql_machine import Labels, Machine, Series, Vector, increase
 
-RULES = Path(__file__).resolve().parents[3] / "deploy" / "prometheus" / "rules.yaml"
+RULES = Path(__file__).resolve().parents[3] / "deploy" / "helm" / "slackwater" / "files" / "rules.yaml"
 HOUR = 3600
 DAY = 86400
 COLLAPSE, COVERAGE, STALE = "SlackwaterReclaimableCollapse", "SlackwaterForecastCoverageLow", "SlackwaterAgentStale"

@@ -16,8 +16,9 @@ import yaml
 from slackwater.cli.offline_services import every_metric
 
 ROOT = Path(__file__).resolve().parents[3]
-DASHBOARDS = sorted((ROOT / "deploy" / "grafana").glob("*.json"))
-RULES = ROOT / "deploy" / "prometheus" / "rules.yaml"
+FILES = ROOT / "deploy" / "helm" / "slackwater" / "files"
+DASHBOARDS = sorted(FILES.glob("*.json"))
+RULES = FILES / "rules.yaml"
 GRAFANA_UNITS = {"s", "bytes", "percentunit", "cps", "none"}
 OUTSIDE = {"job", "instance"}
 """Labels that Prometheus adds by itself."""

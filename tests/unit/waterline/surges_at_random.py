@@ -2,7 +2,7 @@
 
 What takes ten minutes of a quiet machine in `make run` takes two seconds here and is the same every time. The machine
 is a sketch: prod runs first, batch burns what its quota of each second allows as soon as CPU is free, every pod in a
-period of its own. The agent samples once a second, and looks half a second after a calm sample (decision 0049).
+period of its own. The agent samples once a second, and looks half a second after a calm sample (decision 0005).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 again at each start: it is skipped, named once, and counted.
 
 A skipped value costs a check of its bytes at each start, unless a consumer has buried and removed it
-(docs/decisions/0184).
+(decision 0068).
 """
 
 from __future__ import annotations

@@ -92,9 +92,9 @@ class AsyncOperations(AsyncCalls):
         """Have ingestion try an item again."""
         return await self._call(models.ReleaseAnswer, "POST", "/v1/quarantine/ingestion/{id}/release", {"id": id}, {"dryRun": dry_run or None})
 
-    async def list_predict_policies(self) -> models.PredictPolicies:
+    async def list_predict_policies(self) -> models.PredictPolicyList:
         """Every PredictPolicy."""
-        return await self._call(models.PredictPolicies, "GET", "/v1/predictpolicies", {}, {})
+        return await self._call(models.PredictPolicyList, "GET", "/v1/predictpolicies", {}, {})
 
     async def get_predict_policy(self, name: str) -> models.PredictPolicy:
         """One PredictPolicy."""
@@ -132,16 +132,16 @@ class AsyncOperations(AsyncCalls):
         """Have prediction try an item again."""
         return await self._call(models.ReleaseAnswer, "POST", "/v1/quarantine/prediction/{id}/release", {"id": id}, {"dryRun": dry_run or None})
 
-    async def list_colocation_strategies(self) -> models.ColocationStrategies:
+    async def list_colocation_strategies(self) -> models.ColocationStrategyList:
         """Every ColocationStrategy."""
-        return await self._call(models.ColocationStrategies, "GET", "/v1/colocationstrategies", {}, {})
+        return await self._call(models.ColocationStrategyList, "GET", "/v1/colocationstrategies", {}, {})
 
-    async def apply_colocation_strategies(self, body: models.WantedColocationStrategies | Mapping[str, Any]) -> models.ColocationStrategies:
-        """Create or replace several ColocationStrategies, all or none. Each is checked with all the others in place,
-        and none is stored if one is refused. 412 if If-Match is not the present ETag, 409 if metadata.generation
-        is not the present one.
+    async def apply_colocation_strategies(self, body: models.WantedColocationStrategyList | Mapping[str, Any]) -> models.ColocationStrategyList:
+        """Create or replace several ColocationStrategyList, all or none. Each is checked with all the others in
+        place, and none is stored if one is refused. 412 if If-Match is not the present ETag, 409 if
+        metadata.generation is not the present one.
         """
-        return await self._call(models.ColocationStrategies, "POST", "/v1/colocationstrategies", {}, {}, body)
+        return await self._call(models.ColocationStrategyList, "POST", "/v1/colocationstrategies", {}, {}, body)
 
     async def get_colocation_strategy(self, name: str) -> models.ColocationStrategy:
         """One ColocationStrategy."""
@@ -827,14 +827,14 @@ class AsyncOperations(AsyncCalls):
         """What `delete_predict_policy` would do, without doing it."""
         return await self._call(models.WouldStorePredictPolicy, "DELETE", "/v1/predictpolicies/{name}", {"name": name}, {"dryRun": True}, if_match=if_match)
 
-    async def dry_run_apply_colocation_strategies(self, body: models.WantedColocationStrategies | Mapping[str, Any], *, limit: int | None = None, offers: bool | None = None) -> models.WouldStoreColocationStrategies:
+    async def dry_run_apply_colocation_strategies(self, body: models.WantedColocationStrategyList | Mapping[str, Any], *, limit: int | None = None, offers: bool | None = None) -> models.WouldStoreColocationStrategyList:
         """What `apply_colocation_strategies` would do, without doing it.
 
         limit: With dryRun: maximum number of nodes in the answer, those with the largest change first.
 
         offers: With dryRun: false skips the computation of offers.
         """
-        return await self._call(models.WouldStoreColocationStrategies, "POST", "/v1/colocationstrategies", {}, {"limit": limit, "offers": offers, "dryRun": True}, body)
+        return await self._call(models.WouldStoreColocationStrategyList, "POST", "/v1/colocationstrategies", {}, {"limit": limit, "offers": offers, "dryRun": True}, body)
 
     async def dry_run_put_colocation_strategy(self, name: str, body: models.ColocationStrategy | Mapping[str, Any], *, limit: int | None = None, offers: bool | None = None, if_match: str | None = None) -> models.WouldStoreColocationStrategy:
         """What `put_colocation_strategy` would do, without doing it.

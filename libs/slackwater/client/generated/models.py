@@ -341,11 +341,6 @@ class ClusterRuleSpec(ApiObject):
     strategy: Literal['None', 'Preview'] | str = 'None'
 
 
-class ColocationStrategies(ApiObject):
-    """ColocationStrategies."""
-    items: list[ColocationStrategy]
-
-
 class ColocationStrategy(ApiObject):
     """One document: `default` for the cluster, any other for the nodes it selects (default: the pool of its name)."""
     apiVersion: Literal['slackwater.io/v1alpha1'] = 'slackwater.io/v1alpha1'
@@ -353,6 +348,11 @@ class ColocationStrategy(ApiObject):
     metadata: Metadata
     spec: ColocationStrategySpec
     status: ColocationStrategyStatus | None = None
+
+
+class ColocationStrategyList(ApiObject):
+    """ColocationStrategyList."""
+    items: list[ColocationStrategy]
 
 
 class ColocationStrategySpec(ApiObject):
@@ -1550,11 +1550,6 @@ class PoolView(ApiObject):
     reliefs_missed: int
 
 
-class PredictPolicies(ApiObject):
-    """PredictPolicies."""
-    items: list[PredictPolicy]
-
-
 class PredictPolicy(ApiObject):
     """One document: `default` for the cluster, any other for the pool `spec.nodePool` (default: the document's name)."""
     apiVersion: Literal['slackwater.io/v1alpha1'] = 'slackwater.io/v1alpha1'
@@ -1562,6 +1557,11 @@ class PredictPolicy(ApiObject):
     metadata: Metadata
     spec: PredictPolicySpec
     status: PredictPolicyStatus | None = None
+
+
+class PredictPolicyList(ApiObject):
+    """PredictPolicyList."""
+    items: list[PredictPolicy]
 
 
 class PredictPolicySpec(ApiObject):
@@ -2057,8 +2057,8 @@ class WantedClaim(ApiObject):
     grace_seconds: float = 30.0
 
 
-class WantedColocationStrategies(ApiObject):
-    """WantedColocationStrategies."""
+class WantedColocationStrategyList(ApiObject):
+    """WantedColocationStrategyList."""
     items: list[ColocationStrategy]
 
 
@@ -2199,16 +2199,16 @@ class WouldStoreClusterColocationProfile(ApiObject):
     changes: list[FieldChange]
 
 
-class WouldStoreColocationStrategies(ApiObject):
-    """WouldStoreColocationStrategies."""
-    items: list[WouldStoreColocationStrategy]
-    offers: OffersTried | None
-
-
 class WouldStoreColocationStrategy(ApiObject):
     """What would be stored (null: it would be deleted), and how that differs from what is stored."""
     document: ColocationStrategy | None
     changes: list[FieldChange]
+    offers: OffersTried | None
+
+
+class WouldStoreColocationStrategyList(ApiObject):
+    """WouldStoreColocationStrategyList."""
+    items: list[WouldStoreColocationStrategy]
     offers: OffersTried | None
 
 

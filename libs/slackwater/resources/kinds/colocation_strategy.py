@@ -46,7 +46,6 @@ COLOCATION_STRATEGY: Final = Kind(
         limited=True,
     ),
     describe=f"{CELLS}:strategy_lines",
-    listing="ColocationStrategies",
     nulls=True,
     example={"nodePool": "gold", "cpuReclaimThresholdPercent": 70},
 )

@@ -38,7 +38,6 @@ PREDICT_POLICY: Final = Kind(
     ),
     unique=ONE_PER_POOL,
     describe=f"{CELLS}:policy_lines",
-    listing="PredictPolicies",
     nulls=True,
     example={"nodePool": "gold", "violationRate": 0.01},
 )

@@ -135,7 +135,7 @@ def _sizes(value: Sequence[Any]) -> list[int]:
 
 
 def _is_within(used: Json, ceiling: Json) -> bool:
-    """As quota's migration 0002 defines it."""
+    """As quota's migration defines it."""
     most = ceiling.content
     return not any(
         int(value) < 0 or (name in most and int(value) > int(most[name])) for name, value in used.content.items()

@@ -65,8 +65,8 @@ class Remaining:
 @record(frozen=True, slots=True)
 class Underway:
     """An eviction in progress: once it is accepted, credited with the pod's usage until it is gone or `until`.
-    `begun_at` is its entry in `ExecutorState.begun_at` (None: begun by another owner, or stored by
-    an earlier version). `answer_by`: it is not accepted yet, and given up then; None: it is accepted.
+    `begun_at` is its entry in `ExecutorState.begun_at` (None: begun by another owner).
+    `answer_by`: it is not accepted yet, and given up then; None: it is accepted.
     """
 
     uid: str

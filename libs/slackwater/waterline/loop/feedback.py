@@ -94,7 +94,7 @@ CLOCKS_APART_SECONDS: Final = 60.0
 """A node's clock may be ahead of the service's by less than this."""
 SAMPLES_LATELY: Final = 4
 """Number of samples in a cool-down of three seconds. A single one may be low by chance (decision
-0051 has the cost).
+0094 has the cost).
 """
 
 
@@ -108,7 +108,7 @@ class LoopState:
     demand_at_raise_milli    prod's demand when limits were last raised (None: never, or triggered since)
     backoff                  consecutive raises that were followed by a new trigger
     prod_peak_milli          the most that prod used when a waterline was last crossed, and in calm samples since
-                             (None: state of an earlier version)
+                             (None: no waterline was crossed yet)
     used_lately_milli        what the node used in the last calm samples since limits last changed, oldest first
     effects                  by rule, whether its throttles help (see loop.usefulness)
     damping                  how often limits fell after they had risen (see loop.reversals)

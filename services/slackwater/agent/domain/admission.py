@@ -27,7 +27,7 @@ HARD_MEMORY_TIERS = frozenset({Tier.BATCH, Tier.FREE})
 USUAL_PERIOD_MS, LONGEST_PERIOD_MS = 100, 1000
 """CFS periods: the kernel's own, and its longest. What a group may use of a period it uses at once, and all throttled
 groups begin together: with the longest, eight pods of 40 milli-cores have two CPUs busy for a sixth of every second
-(decision 0057). Where batch is not scheduled as idle, long ones are the gentler ones (decision 0010)."""
+(decision 0094). Where batch is not scheduled as idle, long ones are the gentler ones (decision 0094)."""
 LEAST_LIMIT_MILLI = 10
 
 

@@ -1,7 +1,7 @@
 """CPU weights of pods and tiers: by request (plain sharing) or by tier (prod before mid before the rest).
 
 By tier and idle, batch and free run when no other tier wants the CPU: the kernel preempts them at once for a task that
-wakes up in prod or mid, even if their group has just come back from a quota with its history reset (decision 0052).
+wakes up in prod or mid, even if their group has just come back from a quota with its history reset (decision 0094).
 A tier in which a pod is in its grace period weighs as much as mid meanwhile: a fifth of what it and prod use. Scheduled
 as idle beside a busy machine, the pod would not write its checkpoint in time.
 The v1/v2 conversion is the one Kubernetes uses (KEP-2254): linear between [2, 262144] and [1, 10000].

@@ -1,7 +1,7 @@
 """Encodes a node's state: what SQL statements read as JSONB, the rest as text beside it.
 
 Pods and peaks are most of a state. As part of the JSONB they were parsed, compressed and decompressed again with every
-window and every peak (decision 0053).
+window and every peak (decision 0012).
 """
 
 from __future__ import annotations

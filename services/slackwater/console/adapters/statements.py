@@ -1,5 +1,5 @@
 """The SQL of the read model. Every write takes its whole batch in one statement: as one JSON array, or, for frequent
-rows, as a list per column (decision 0056).
+rows, as a list per column (decision 0012).
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def _chosen(record: DecisionRecord) -> list[CandidateView]:
 
 
 def _spared(record: DecisionRecord) -> list[CandidateView]:
-    """Alternatives that are pods. Older records without uids list only those with a place."""
+    """Alternatives that are pods."""
     return [
         CandidateView(
             one.pod_uid,

@@ -52,7 +52,7 @@ async def opened(stage: Stage) -> AsyncIterator[RunTurn[CpuTurn]]:
             return CpuTurn(stretch, decided, has_yielded, is_restored)
 
         command = program("batch", processes=2 * stage.cpus)
-        flags = ("--cpu-period-ms", "1000")  # the variants share CPU by weights (decision 0010)
+        flags = ("--cpu-period-ms", "1000")  # the variants share CPU by weights (decision 0094)
         pods.append(await stage.workloads.pod("batch", "crunch", 250 * stage.cpus, "256Mi", *command, flags=flags))
         if not await stage.batch_runs():
             raise Unavailable("the batch job used no CPU")

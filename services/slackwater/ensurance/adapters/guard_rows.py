@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from slackwater.ensurance.domain.node_state import GuardedNode, upgraded
+from slackwater.ensurance.domain.node_state import GuardedNode
 from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import NODES, STANDINGS
 from slackwater.intents.keyed_store import DOCUMENT, GENERATION, KeyedIntentUnit
@@ -28,7 +28,9 @@ _LAST_YEAR: Final = 9000
 
 def _guarded_of(row: Any) -> GuardedNode:
     """Raises one of UNREADABLE for what is not a state of this very node and version."""
-    guarded = _GUARDED.validate_python(upgraded(row.document))
+    if "state" not in row.document:  # its default would forget the limits in force
+        raise ValueError(f"the row of {row.node} has no state")
+    guarded = _GUARDED.validate_python(row.document)
     if (guarded.node, guarded.version, guarded.generation) != (row.node, row.version, row.generation):
         raise ValueError(f"the row is {row.node} {row.version}, its document {guarded.node} {guarded.version}")
     if not 0 < guarded.capacity_milli < _MOST:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record_budget import RecordAccount
@@ -24,7 +24,7 @@ from slackwater.waterline.analysis.scheduling import Scheduling, reopened
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS, ActionLimits
 from slackwater.waterline.loop.applied_limits import Throttled
 from slackwater.waterline.loop.applied_memory import MemoryThrottled
-from slackwater.waterline.node_guard import FORMAT, GuardState
+from slackwater.waterline.node_guard import GuardState
 
 VALID_SECONDS: Final = 120.0
 
@@ -211,17 +211,6 @@ class GuardedNode:
         """Each CPU limit in force with its decision, sorted by pod uid."""
         decisions = dict(self.decisions)
         return tuple((t, decisions.get(t.uid, "")) for t in sorted(self.state.throttles, key=lambda t: t.uid))
-
-
-def upgraded(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A stored row in the format of this version. From a row of the planner with two metrics, the limits in force,
-    prod's demand, the backoff and the wait for the node's confirmation are kept; counters start again."""
-    state = document["state"]
-    if state.get("format", 1) >= FORMAT:
-        return document
-    kept = ("demand_at_trigger_milli", "last_trigger_at", "last_raise_at", "backoff", "pending_since", "settled_at")
-    loop = {name: state[name] for name in kept if name in state}
-    return {**document, "state": {"throttles": state.get("throttles", ()), "cycle": {"loop": loop}, "format": FORMAT}}
 
 
 def outdated(guarded: GuardedNode, report: LastReport, now: datetime, max_age_seconds: float) -> str | None:

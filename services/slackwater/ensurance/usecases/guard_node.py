@@ -226,7 +226,7 @@ class GuardNode:
 
     def _fast_answer(self, guarded: GuardedNode, report: Event[UsageReported], now: datetime) -> _Answer | None:
         """The answer without reading any pod, for almost every report: nothing is triggered, in force or awaited. A
-        report of a disconnected agent is not planned either, because both would act on one surge (0060)."""
+        report of a disconnected agent is not planned either, because both would act on one surge (0045)."""
         if report.data.alone:
             return _Answer(guarded, replace(guarded, last_report=_position(report)))
         if guarded.awaited or guarded.evictions:

@@ -1,7 +1,6 @@
 """Encodes missing sequence numbers for the database: single numbers, or a run as its first and its negated last number.
 
 Under overload every node misses runs of hundreds of reports, and single numbers made up most of what a batch wrote.
-Values stored before runs existed decode to the same numbers.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class HttpApiServer:
 
     async def apply_lent(self, node: ClusterNode, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
         """Never by applying less: where no manager owns what a kubelet registered its node with, the server removes the
-        whole map with the last field that is no longer applied (decision 0160)."""
+        whole map with the last field that is no longer applied (decision 0100)."""
         path, after = f"api/v1/nodes/{node.key}/status", node
         if withdrawn := dict.fromkeys(sorted(node.owned - amounts.keys())):
             status = {"capacity": withdrawn, "allocatable": withdrawn}
@@ -223,7 +223,7 @@ class HttpApiServer:
             if _OUTDATED in error.message:
                 raise DefinitionOutdated(
                     f"the definition of {kind.kind} in the cluster is of another version ({error.message}):"
-                    " kubectl apply --server-side -k deploy/kubernetes/crds"
+                    " make crds && kubectl apply --server-side -f .slackwater/crds.yaml"
                 ) from error
             raise
 

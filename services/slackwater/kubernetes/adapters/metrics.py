@@ -184,7 +184,7 @@ class DocumentMetrics:
             "slackwater_kubernetes_document_status_refusals_total",
             "Writes to the status of custom resources that failed, by the error's code.",
             ["kind", "reason"],
-            look="definition_outdated: apply deploy/kubernetes/crds; misconfigured: a right is missing.",
+            look="definition_outdated: apply the definitions of this version; misconfigured: a right is missing.",
         )
 
     def answered(self, kind: str, result: str) -> None:

@@ -211,7 +211,7 @@ def _with_times(after: StoredJob, before: StoredJob, seen: SeenCluster, now_s: f
     step, gone_s, ready_s = after.job.step, after.gone_s, after.ready_s
     if step is MigrationStep.REPLACING and gone_s is None:
         said = seen.evictions.get(after.eviction_key)
-        gone_s = now_s if said is None or said.received_s is None else said.received_s
+        gone_s = now_s if said is None else said.received_s
     if step is MigrationStep.ENDED and gone_s is not None and after.job.outcome in _RUNS_AGAIN and ready_s is None:
         started = seen.starts.get(before.start_key)
         ready_s = now_s if started is None else started.received_s

@@ -57,7 +57,7 @@ class EvictionLeave:
     because: str = ""
     again_s: float | None = None
     since_s: float | None = None
-    """When this request was made first; it is repeated under its id. None: a version before did not keep it."""
+    """When this request was made first; it is repeated under its id. None: none was made."""
 
     @property
     def is_unanswered(self) -> bool:
@@ -198,8 +198,8 @@ class EvictionSaid:
     detail: str
     completed_s: float
     """By the clock of the node."""
-    received_s: float | None = None
-    """By the clock of the server; None: a version before did not keep it."""
+    received_s: float
+    """By the clock of the server."""
 
     @property
     def key(self) -> str:

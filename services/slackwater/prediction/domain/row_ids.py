@@ -1,6 +1,6 @@
 """Dense row ids for names, so that data is stored in columns. Freed row ids are reused.
 
-Models use row ids only (docs/decisions/0028): the models must forget a row id before it is reused.
+Models use row ids only (decision 0031): the models must forget a row id before it is reused.
 """
 
 from __future__ import annotations

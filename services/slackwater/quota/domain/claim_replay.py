@@ -6,25 +6,17 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, fields
 from typing import Any, Final
 
-from slackwater.decisions.reasons import Reason
 from slackwater.fairshare.arbitration import arbitrate
 from slackwater.fairshare.arbitration_plan import ArbitrationSettings, QuotaSnapshot
 from slackwater.fairshare.claims import ClaimRun, ClaimState, QuotaClaim, ReclaimOrder, ReclaimReason, RunFinding
 from slackwater.fairshare.queue_order import QueuePolicy
-from slackwater.fairshare.tree import ROOT, Quota
+from slackwater.fairshare.tree import Quota
 from slackwater.fairshare.tree_layout import TreeLayout
 from slackwater.model.tiers import Tier
 from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
 from slackwater.quota.domain.tree_ledger import uses
 
 FUNCTION: Final = f"{__name__}:replay_outcome"
-
-
-_RECLAIMED: Final = frozenset(reason for reason in Reason if reason.value.startswith("claim_reclaimed_"))
-
-
-class OutdatedRule(LookupError):
-    """A record was made by a rule that has changed since: its result cannot be compared with that of today."""
 
 
 def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[str, Any]:
@@ -42,47 +34,6 @@ def replay_arguments(snapshot: QuotaSnapshot, now_s: float, claim: str) -> dict[
 def replay_outcome(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
     """Decide again; returns the result of the record. Raises LookupError where the claim is not decided about."""
     return decided_again(snapshot_of(snapshot), now_s, claim).result
-
-
-def replay_decision(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
-    """As `replay_outcome`, for records that are older than decision 0145 and name this function. Raises OutdatedRule
-    where a quota below another has a min, or a claim may be admitted in part or has to end while a quota does not
-    lend."""
-    return _older_decision(snapshot_of(snapshot), now_s, claim).result
-
-
-def _older_decision(read: QuotaSnapshot, now_s: float, claim: str) -> ClaimDecision:
-    nested = any(quota.parent != ROOT and any(quota.minimum.values()) for quota in read.quotas)
-    partial = any(each.partial_minimum is not None for each in read.claims)
-    if nested or (partial and _keeps(read)):
-        raise OutdatedRule(
-            f"claim {claim}: the record has mins that were scaled down with what their parent's children request, the"
-            " rule of today into what the parent is entitled to (decision 0145)"
-        )
-    decision = decided_again(read, now_s, claim)
-    if decision.reason in _RECLAIMED and _keeps(read):
-        raise OutdatedRule(
-            f"claim {claim} had to end: the record has what was needed without what other quotas do not lend, or"
-            " without what was used beyond the pool; the rule of today has both (decisions 0132, 0145)"
-        )
-    return decision
-
-
-def replay_claim(snapshot: Mapping[str, Any], now_s: float, claim: str) -> int:
-    """As `replay_decision`, for records that are older than decision 0132 and name this function. Raises OutdatedRule
-    for a claim that the whole pool is too small for too: its sum had what was used, and has what others do not
-    lend."""
-    decision = _older_decision(snapshot_of(snapshot), now_s, claim)
-    if decision.reason is Reason.CLAIM_QUEUED_BEYOND_POOL:
-        raise OutdatedRule(
-            f"claim {claim} waits for a larger pool: the record subtracts what was used then, the rule of today what"
-            " other quotas do not lend (decision 0132)"
-        )
-    return decision.result
-
-
-def _keeps(snapshot: QuotaSnapshot) -> bool:
-    return any(not quota.lends and quota.minimum for quota in snapshot.quotas)
 
 
 def decided_again(snapshot: QuotaSnapshot, now_s: float, claim: str) -> ClaimDecision:

@@ -241,9 +241,3 @@ def _timed(claim: str, quota: str, reason: Reason, since_s: float, now_s: float,
     terms = (SumTerm(name, int(now_s) - int(since_s), "seconds"),)
     message = _MESSAGES.get(reason, "runs with more than it was admitted with")
     return ClaimDecision(claim, quota, reason, message, terms, "seconds", {"since": int(since_s), "now": int(now_s)})
-
-
-def replay_finding(since_s: int, now_s: int) -> int:
-    """Returns for how long something has been so, in seconds. Only records that are older than decision 0125 name this
-    function; others name slackwater.quota.domain.finding_replay."""
-    return now_s - since_s

@@ -21,7 +21,7 @@ UNFENCED = ("resource.changed",)
 class Fencing(Invariant):
     """An event of a partition is committed only by the member that owns the partition at that moment. The generation
     of a tree keeps the replicas of quota apart instead (decision 0107, tests.world.invariants.quota), that of the
-    ledger those of migration (0135). One partition is for all of the descheduler (0136)."""
+    ledger those of migration (0112). One partition is for all of the descheduler (0136)."""
 
     NAME = "fencing"
     KINDS: ClassVar = (Kind.COMMITTED,)

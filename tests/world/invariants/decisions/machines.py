@@ -26,7 +26,7 @@ from slackwater.events.intent_declared import AGENT_WRITER
 RAISED_V1 = "memory.limit_in_bytes"
 """The agent keeps this limit above what a pod cannot drop, whatever a document wants."""
 RAISED_V2 = "memory.high"
-"""So is this one, by a tenth and up to whole GRAINS (decision 0124)."""
+"""So is this one, by a tenth and up to whole GRAINS (decision 0081)."""
 GRAIN = 16 << 20
 
 

@@ -192,7 +192,7 @@ class QueueOrderIsKept(OfQuota):
                 )
 
     def _rank(self, claim: QuotaClaim) -> tuple[float, float, str]:
-        """Decision 0108, again: the product's own function may be wrong."""
+        """Decision 0107, again: the product's own function may be wrong."""
         first = -float(claim.priority)
         if self._aging_s is not None:
             first = claim.submitted_s - claim.priority * self._aging_s

@@ -46,7 +46,7 @@ def psi(files: KeptFiles, cpu: str, memory: str, io: str) -> PsiTotals:
 def busy_ns(stat: bytes | None) -> int | None:
     """Time in which no CPU had anything left to give: user, nice, system, irq, softirq and steal of /proc/stat.
 
-    What the host took (steal) is used outside of pods (decision 0055). Not idle or iowait; guest time is
+    What the host took (steal) is used outside of pods (decision 0002). Not idle or iowait; guest time is
     inside user already.
     """
     if stat is None or not stat.startswith(b"cpu "):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from slackwater.store.tables import create_messaging_tables, drop_messaging_tables
+from slackwater.store.tables import create_messaging_tables
 
 revision = "0001"
 down_revision = None
@@ -13,8 +13,3 @@ down_revision = None
 def upgrade() -> None:
     create_messaging_tables(op)
     op.execute("CREATE TABLE facts (name text PRIMARY KEY, value integer NOT NULL)")
-
-
-def downgrade() -> None:
-    op.execute("DROP TABLE facts")
-    drop_messaging_tables(op)
