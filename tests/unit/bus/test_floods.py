@@ -61,9 +61,9 @@ def test_bytes_flood_too_and_a_server_that_restarted_counts_from_nought() -> Non
 def test_an_agent_may_send_what_readers_read_of_each_of_its_types() -> None:
     assert agent_rates.AT_ONCE * len([event for event in PUBLISHES if event != "usage.reported"]) <= MESSAGES_AT_ONCE
     types = len(PUBLISHES)
-    assert 1 / MESSAGES_EVERY_SECONDS >= types / agent_rates.EVERY_SECONDS
+    assert types / agent_rates.EVERY_SECONDS <= 1 / MESSAGES_EVERY_SECONDS
     assert types * agent_rates.BYTES_AT_ONCE <= BYTES_AT_ONCE
-    assert 1 / BYTES_EVERY_SECONDS >= types / agent_rates.BYTES_EVERY_SECONDS
+    assert types / agent_rates.BYTES_EVERY_SECONDS <= 1 / BYTES_EVERY_SECONDS
 
 
 def test_a_hold_ends_and_each_further_one_within_an_hour_is_twice_as_long() -> None:
