@@ -19,6 +19,7 @@ from slackwater.bus.connect.access import NatsAccess
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.composition import SHARED
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, SlackwaterError, Unavailable
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.plurals import counted
 from slackwater.runtime.embedded_postgres import installed_binaries
 from slackwater.runtime.version import version
@@ -132,7 +133,7 @@ def read(folder: Path) -> Manifest:
     """The manifest of a backup. Raises InvalidInput."""
     file = folder / MANIFEST
     try:
-        manifest = Manifest(**json.loads(file.read_text()))
+        manifest = Manifest(**parse_json_text(file.read_text()))
     except (OSError, ValueError, TypeError) as error:
         raise InvalidInput(f"{folder} is not a finished backup: {file.name}: {error}", field="folder") from None
     if manifest.form > FORM:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TextIO
 
 from slackwater.cli.steps import Steps
 from slackwater.model.errors import Misconfigured
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.plurals import counted
 from slackwater.runtime.state import VARIABLE, demo_state_dir
 
@@ -38,7 +38,7 @@ def report_log(stream: TextIO, steps: Steps) -> None:
 def report_restored(state_dir: Path, steps: Steps) -> None:
     """Say how many files the agent restored, and whether all hold their previous text; nothing if it wrote none."""
     try:
-        report = json.loads((state_dir / "agent" / "restore-report.json").read_text())
+        report = parse_json_text((state_dir / "agent" / "restore-report.json").read_text())
     except FileNotFoundError:
         return
     if not report["exact"]:
