@@ -15,14 +15,14 @@ from broker_scene import NODES, Broker, secured
 from nats.errors import Error as NatsError
 
 from slackwater.bus.access import authority as authorities
-from slackwater.bus.access import floods
+from slackwater.bus.access import floods, reviews
 from slackwater.bus.access.enrolment import FILE, Enrolment, connect_enrolled
 from slackwater.bus.access.issuer import REQUESTS_AT_ONCE, AccessIssuer, connect_system, store_account
 from slackwater.bus.access.keys import KeyKind, NatsKey
 from slackwater.bus.access.requests import AccessRequest, parse_request
 from slackwater.bus.access.reviews import AgentReviews
 from slackwater.bus.access.tokens import UserCredentials
-from slackwater.bus.admin.permissions import ENROL, agent_user
+from slackwater.bus.admin.permissions import ENROL, REVIEW, agent_user
 from slackwater.bus.connect.access import read_credentials
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.cli.broker import ACCESS, issuing_access, registry
@@ -223,6 +223,46 @@ async def test_a_cluster_proves_the_node_of_its_agent(broker: Broker, tmp_path: 
                 await Enrolment(access, broker.url, node, tmp_path / "other").obtain()
         answering.cancel()
         await asyncio.wait([answering])
+
+
+async def test_a_flood_of_reviews_is_over_when_it_ends(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an agent without access has sent while one review is under way asks the API server a few times, not each."""
+    monkeypatch.setattr(reviews, "MOST_WAITING", 16)
+    reviewed, go_on = list[str](), asyncio.Event()
+
+    async def review(token: str) -> str:
+        reviewed.append(token)
+        await go_on.wait()
+        return NEW
+
+    ticket, identity = tmp_path / "cluster.creds", tmp_path / "token"
+    ticket.write_text(broker.authority.cluster_ticket().text)
+    identity.write_text(POD_TOKEN)
+    access = broker.tls().model_copy(update={"enrolment_file": ticket, "identity_file": identity})
+    key = NatsKey.generate(KeyKind.USER).public
+    forged = AccessRequest(node=NODES[0], public_key=key, identity="of another").model_dump_json().encode()
+    options = broker.tls().model_copy(update={"credentials_file": ticket}).options(broker.url)
+    async with issuing(broker), reviewing(broker) as reviewer:
+        answering = asyncio.create_task(AgentReviews(reviewer.client, review)())
+        client = await nats.connect(broker.url, **options)
+        try:
+            while not reviewed:
+                await client.publish(REVIEW, forged)
+                await client.flush()
+            for _ in range(2000):
+                await client.publish(REVIEW, forged)
+            await client.flush()
+            await reviewer.client.flush()
+        finally:
+            await client.close()
+        go_on.set()
+        await Enrolment(access, broker.url, NEW, tmp_path / "own").obtain()
+        answering.cancel()
+        await asyncio.wait([answering])
+    assert reviewed.count(POD_TOKEN) == 1
+    assert reviewed.count("of another") < 100
 
 
 def test_credentials_are_a_file_that_other_tools_read(broker: Broker) -> None:

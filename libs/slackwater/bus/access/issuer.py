@@ -32,6 +32,8 @@ from slackwater.telemetry.logs import get_logger
 REVOKE_SECONDS = 1.0
 UPDATE_SECONDS = 5.0
 QUEUE = "issuer"
+MOST_WAITING = 16_384
+"""Requests that wait for their turn; 10,000 agents may ask at once after an outage. What is above has no answer."""
 REQUESTS_AT_ONCE, REQUEST_SECONDS = 10, 5.0
 """Per node: the burst, then one request in REQUEST_SECONDS; what is above has no answer. An agent asks at its start,
 each day, and once in ten seconds while it is not connected. A request costs a signature and an account at the broker.
@@ -92,7 +94,9 @@ class AccessIssuer:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Answer requests and revoke access while the context is open."""
-        subscription = await self._client.subscribe(f"{ENROL}.*", queue=QUEUE, cb=self._answer)
+        subscription = await self._client.subscribe(
+            f"{ENROL}.*", queue=QUEUE, cb=self._answer, pending_msgs_limit=MOST_WAITING
+        )
         task = asyncio.create_task(self._revoke())
         try:
             yield
