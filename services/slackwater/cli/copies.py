@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, Slack
 from slackwater.model.json_text import parse_json_text
 from slackwater.model.plurals import counted
 from slackwater.runtime.embedded_postgres import installed_binaries
+from slackwater.runtime.owned_files import open_new, write_atomically
 from slackwater.runtime.version import version
 from slackwater.store import backup as database
 from slackwater.store.provision import prepare_roles
@@ -59,6 +61,7 @@ async def create_backup(folder: Path, postgres: str, nats: str, now: str, say: S
         raise Conflict(f"{folder} is not empty; name a new folder for each backup")
     services = [part.name for part in SHARED if part.has_schema]
     begun = time.monotonic()
+    os.close(open_new(folder / DATABASE))  # for its owner alone from the first byte; pg_dump writes into it
     tables = await database.dump(postgres, services, folder / DATABASE, _binaries())
     say(f"database: {len(tables)} tables, {_size(folder / DATABASE)}, {time.monotonic() - begun:.1f} s")
     streams = {}
@@ -68,9 +71,8 @@ async def create_backup(folder: Path, postgres: str, nats: str, now: str, say: S
             streams[name] = asdict(copied)
             say(f"stream {name}: {counted(copied.messages, 'message')}, {_size(_file(folder, name))}")
     manifest = Manifest(FORM, version(), now, services, database.state_hash(tables), tables, streams)
-    (folder / MANIFEST).write_text(
-        json.dumps(asdict(manifest), indent=1) + "\n"
-    )  # written last: a folder without a manifest is not a backup
+    # written last: a folder without a manifest is not a backup
+    write_atomically(folder / MANIFEST, json.dumps(asdict(manifest), indent=1) + "\n")
     return manifest
 
 

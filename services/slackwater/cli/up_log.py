@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TextIO
 
@@ -9,6 +10,7 @@ from slackwater.cli.steps import Steps
 from slackwater.model.errors import Misconfigured
 from slackwater.model.json_text import parse_json_text
 from slackwater.model.plurals import counted
+from slackwater.runtime.owned_files import open_owned
 from slackwater.runtime.state import VARIABLE, demo_state_dir
 
 LOG = "demo.log"
@@ -19,7 +21,8 @@ def demo_log() -> TextIO:
     file = demo_state_dir().parent / LOG
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        stream = file.open("a", buffering=1, encoding="utf-8")
+        descriptor = open_owned(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        stream = os.fdopen(descriptor, "a", buffering=1, encoding="utf-8")
         stream.truncate(0)
     except OSError as error:
         raise Misconfigured(
