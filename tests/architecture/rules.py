@@ -218,6 +218,37 @@ def bounded_yaml(source: Source) -> Iterator[str]:
             yield f"{source.path}:{node.lineno}: {ast.unparse(node.func)}, which only yaml_files may"
 
 
+JSON_READERS: Mapping[str, Collection[str]] = {
+    "the one reader of what others have written": ("libs/slackwater/model/json_text.py",),
+    "read within a budget": (
+        "libs/slackwater/events/codec/packed.py",
+        "libs/slackwater/runtime/strict_json.py",
+        "services/slackwater/console/usecases/dead_letters.py",
+    ),
+    "answers of the own broker": ("libs/slackwater/bus/",),
+    "answers of a Slackwater server": ("libs/slackwater/client/",),
+    "what this program has written": (
+        "libs/slackwater/resources/reference.py",
+        "libs/slackwater/runtime/embedded_nats.py",
+        "libs/slackwater/runtime/state.py",
+        "services/slackwater/demo/",
+        "services/slackwater/prediction/domain/snapshot.py",
+    ),
+    "tests": ("libs/slackwater/testing/",),
+}
+"""Files and folders that may call `json.loads`, by reason."""
+_JSON_READERS = tuple(prefix for prefixes in JSON_READERS.values() for prefix in prefixes)
+
+
+def bounded_json(source: Source) -> Iterator[str]:
+    """JSON that others give is read by slackwater.model.json_text: nested deeply it raises what readers expect."""
+    if source.root not in {"services", "libs"} or str(source.path).startswith(_JSON_READERS):
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"json.loads", "json.load"}:
+            yield f"{source.path}:{node.lineno}: {ast.unparse(node.func)}; parse_json_text"
+
+
 ROOMS = frozenset({"__init__", "domain", "usecases", "ports", "adapters", "edge", "settings", "service", "migrations"})
 MORE_ROOMS: Mapping[str, Collection[str]] = {
     "agent": {
@@ -305,5 +336,5 @@ def long_ones(source: Source, file_lines: int, function_lines: int) -> Iterator[
 
 RULES = (
     *(services_apart, libraries_below, domain_pure, usecases_without_io, servers_behind_ports),
-    *(known_rooms, front_door, named_by_meaning, within_caps, bounded_yaml),
+    *(known_rooms, front_door, named_by_meaning, within_caps, bounded_yaml, bounded_json),
 )

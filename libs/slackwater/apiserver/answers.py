@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
@@ -46,6 +47,23 @@ _RIGHT: Final = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]
 _FUTURE: Final = "Too large resource version"
 
 
+@contextmanager
+def bounded_depth() -> Iterator[None]:
+    """Raises Unavailable for an object that is nested too deeply: fields of custom resources that may hold a number or
+    a text accept any value, and the kind that has such a resource is not followed, instead of none.
+    """
+    try:
+        yield
+    except RecursionError:
+        raise Unavailable("the API server has an object that is nested too deeply; delete it") from None
+
+
+def decode_answer(body: str | bytes) -> Any:
+    """Returns the JSON of an answer. Raises Unavailable beyond its depth, msgspec.DecodeError for what is no JSON."""
+    with bounded_depth():
+        return msgspec.json.decode(body)
+
+
 def watch_query(version: str) -> dict[str, str]:
     """The query of a watch from a version on."""
     return {
@@ -61,7 +79,8 @@ def read_page(kind: WatchedKind[T], answer: Mapping[str, Any]) -> Page[T]:
     if not isinstance(answer, Mapping):
         raise Unavailable("the API server's answer is no list")
     metadata = answer.get("metadata") or {}
-    items = [kind.parse(item) for item in answer.get("items") or ()]
+    with bounded_depth():
+        items = [kind.parse(item) for item in answer.get("items") or ()]
     return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))
 
 
@@ -72,7 +91,7 @@ def answered(version: str) -> WatchEvent[Any]:
 
 def read_event(kind: WatchedKind[T], line: str | bytes) -> WatchEvent[T]:
     """One line of a watch. Raises what an ERROR line means, and Unavailable for what is no event."""
-    event = msgspec.json.decode(line)
+    event = decode_answer(line)
     if not isinstance(event, dict):
         raise Unavailable("the API server sent a line that is no event")
     item = event.get("object") or {}
@@ -80,7 +99,8 @@ def read_event(kind: WatchedKind[T], line: str | bytes) -> WatchEvent[T]:
     if change is None:
         raise refusal(int(item.get("code") or 500), b"", item)
     version = str((item.get("metadata") or {}).get("resourceVersion") or "")
-    return WatchEvent(change, version, None if change is WatchChange.BOOKMARK else kind.parse(item))
+    with bounded_depth():
+        return WatchEvent(change, version, None if change is WatchChange.BOOKMARK else kind.parse(item))
 
 
 def refusal(code: int, body: bytes, status: Mapping[str, Any] | None = None) -> SlackwaterError:
@@ -130,7 +150,7 @@ def is_final_refusal(error: SlackwaterError) -> bool:
 
 def _status(body: bytes) -> Mapping[str, Any]:
     try:
-        answer = msgspec.json.decode(body)
-    except msgspec.DecodeError:
+        answer = decode_answer(body)
+    except (msgspec.DecodeError, Unavailable):
         return {"message": body[:200].decode(errors="replace")}
     return answer if isinstance(answer, dict) else {}

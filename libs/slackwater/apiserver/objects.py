@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from slackwater.apiserver.records import FIELD_MANAGER, WatchedKind
+from slackwater.model.reading_budget import BODY, check_bytes
 from slackwater.resources.kind import Kind
 from slackwater.resources.names import API_VERSION
 
@@ -35,6 +36,8 @@ class ObjectRecord:
     is_own: bool = False
 
     def read_spec(self) -> Any:
+        """Raises BeyondBudget for what no service reads."""
+        check_bytes(self.spec.encode(), BODY, "spec")
         return msgspec.json.decode(self.spec)
 
     def read_status(self) -> dict[str, Any]:

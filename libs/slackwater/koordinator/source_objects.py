@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.records import record
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
@@ -69,7 +69,7 @@ def texts_of(value: Any) -> dict[str, str]:
 def json_object(text: str) -> Mapping[str, Any]:
     """Parses a JSON object. Raises ValueError that says what the text is instead."""
     try:
-        value = json.loads(text)
+        value = parse_json_text(text)
     except ValueError as error:
         raise ValueError(f"is not JSON: {error}") from None
     if not isinstance(value, Mapping):

@@ -6,13 +6,13 @@ that a typing error does not give back what is reserved; the others still apply.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from decimal import Decimal
 from typing import Any
 
 from slackwater.model.errors import InvalidInput
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory_bytes
 from slackwater.model.records import record
 from slackwater.offers.reservation import annotated_reservation, kubelet_reservation
@@ -189,8 +189,8 @@ def _amounts(document: Any, name: str) -> Resources:
 
 def _object(text: str, name: str) -> Mapping[str, Any]:
     try:
-        return _mapping(json.loads(text), name)
-    except (ValueError, RecursionError) as error:
+        return _mapping(parse_json_text(text), name)
+    except ValueError as error:
         shown = f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
         raise InvalidInput(f"{name}: {shown} is not valid JSON ({error})", field=name) from None
 

@@ -7,7 +7,6 @@ with the same reason. If the cluster's document disables colocation, it is disab
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from slackwater.model.errors import InvalidInput
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.records import record
 from slackwater.offers.document import DEFAULTS, Spec, field_problems, problems_of, strategy_of
 from slackwater.offers.strategy import Strategy
@@ -200,8 +200,8 @@ def _node_layers(node: NodeOverrides) -> Iterator[StrategyLayer]:
 
 def _annotated(source: str, text: str) -> StrategyLayer:
     try:
-        spec = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        spec = parse_json_text(text)
+    except ValueError as error:
         return StrategyLayer(source, {}, "node-annotation", f"no JSON: {error}")
     if not isinstance(spec, dict):
         return StrategyLayer(source, {}, "node-annotation", f"an object is expected, not {text!r}")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from slackwater.model.bounds import MOST_NAME
 from slackwater.model.errors import InvalidInput
 from slackwater.profiles.mutation import SYSTEM_NAMESPACES, mutate_all
 from slackwater.profiles.profile import ClusterColocationProfile
@@ -24,6 +25,9 @@ def read_request(body: object) -> Mapping[str, Any]:
         raise InvalidInput(f"not an {KIND} of {API}", field="request")
     if not isinstance(request.get("uid"), str) or not request["uid"]:
         raise InvalidInput("request.uid is missing", field="request.uid")
+    for name in ("uid", "namespace"):  # they stand in the answer, and in the log
+        if len(str(request.get(name) or "")) > MOST_NAME:
+            raise InvalidInput(f"request.{name} is longer than {MOST_NAME} characters", field=f"request.{name}")
     return request
 
 

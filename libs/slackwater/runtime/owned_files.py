@@ -6,6 +6,7 @@ make root write elsewhere, so that such a directory is refused and no file in it
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import stat
@@ -70,6 +71,20 @@ def _named(uid: int) -> str:
 def open_owned(file: Path, flags: int, mode: int = PRIVATE_FILE) -> int:
     """Returns a descriptor that child processes do not inherit. Raises OSError, ELOOP where the file is a link."""
     return os.open(file, flags | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+
+
+def read_regular(file: Path, most_bytes: int) -> bytes:
+    """Returns the content of a file, at most one byte more than allowed. Raises OSError, EINVAL for a pipe or a device:
+    these may block the reader or never end.
+    """
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer opens at once
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(file))
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            return stream.read(most_bytes + 1)
+    finally:
+        os.close(descriptor)
 
 
 def open_new(file: Path, mode: int = PRIVATE_FILE) -> int:

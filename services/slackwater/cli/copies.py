@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -19,8 +20,10 @@ from slackwater.bus.connect.access import NatsAccess
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.composition import SHARED
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, SlackwaterError, Unavailable
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.plurals import counted
 from slackwater.runtime.embedded_postgres import installed_binaries
+from slackwater.runtime.owned_files import open_new, write_atomically
 from slackwater.runtime.version import version
 from slackwater.store import backup as database
 from slackwater.store.provision import prepare_roles
@@ -58,6 +61,7 @@ async def create_backup(folder: Path, postgres: str, nats: str, now: str, say: S
         raise Conflict(f"{folder} is not empty; name a new folder for each backup")
     services = [part.name for part in SHARED if part.has_schema]
     begun = time.monotonic()
+    os.close(open_new(folder / DATABASE))  # for its owner alone from the first byte; pg_dump writes into it
     tables = await database.dump(postgres, services, folder / DATABASE, _binaries())
     say(f"database: {len(tables)} tables, {_size(folder / DATABASE)}, {time.monotonic() - begun:.1f} s")
     streams = {}
@@ -67,9 +71,8 @@ async def create_backup(folder: Path, postgres: str, nats: str, now: str, say: S
             streams[name] = asdict(copied)
             say(f"stream {name}: {counted(copied.messages, 'message')}, {_size(_file(folder, name))}")
     manifest = Manifest(FORM, version(), now, services, database.state_hash(tables), tables, streams)
-    (folder / MANIFEST).write_text(
-        json.dumps(asdict(manifest), indent=1) + "\n"
-    )  # written last: a folder without a manifest is not a backup
+    # written last: a folder without a manifest is not a backup
+    write_atomically(folder / MANIFEST, json.dumps(asdict(manifest), indent=1) + "\n")
     return manifest
 
 
@@ -132,7 +135,7 @@ def read(folder: Path) -> Manifest:
     """The manifest of a backup. Raises InvalidInput."""
     file = folder / MANIFEST
     try:
-        manifest = Manifest(**json.loads(file.read_text()))
+        manifest = Manifest(**parse_json_text(file.read_text()))
     except (OSError, ValueError, TypeError) as error:
         raise InvalidInput(f"{folder} is not a finished backup: {file.name}: {error}", field="folder") from None
     if manifest.form > FORM:

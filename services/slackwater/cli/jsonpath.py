@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slackwater.model.errors import InvalidInput
+from slackwater.model.json_text import parse_json_text
 
 Step = Callable[[Any], Iterator[Any]]
 _STEP = re.compile(
@@ -137,7 +138,7 @@ def _literal(text: str, whole: str) -> Any:
     if len(text) >= 2 and text[0] == text[-1] == "'":
         return text[1:-1]
     try:
-        return json.loads(text)
+        return parse_json_text(text)
     except ValueError:
         raise _wrong(f"{text!r} of {whole!r} is not a value; put text in quotes") from None
 
@@ -226,6 +227,6 @@ def _parts(pieces: list[tuple[str, str]], text: str, *, inside: bool) -> list[Pa
 def _unquoted(content: str, text: str) -> str:
     inner = content[1:-1].replace("\\'", "'").replace('"', '\\"') if content[0] == "'" else content[1:-1]
     try:
-        return str(json.loads(f'"{inner}"'))
+        return str(parse_json_text(f'"{inner}"'))
     except ValueError:
         raise _wrong(f"{content} of {text!r} is not quoted text") from None

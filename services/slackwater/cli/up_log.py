@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import os
 from pathlib import Path
 from typing import TextIO
 
 from slackwater.cli.steps import Steps
 from slackwater.model.errors import Misconfigured
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.plurals import counted
+from slackwater.runtime.owned_files import open_owned
 from slackwater.runtime.state import VARIABLE, demo_state_dir
 
 LOG = "demo.log"
@@ -19,7 +21,8 @@ def demo_log() -> TextIO:
     file = demo_state_dir().parent / LOG
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        stream = file.open("a", buffering=1, encoding="utf-8")
+        descriptor = open_owned(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        stream = os.fdopen(descriptor, "a", buffering=1, encoding="utf-8")
         stream.truncate(0)
     except OSError as error:
         raise Misconfigured(
@@ -38,7 +41,7 @@ def report_log(stream: TextIO, steps: Steps) -> None:
 def report_restored(state_dir: Path, steps: Steps) -> None:
     """Say how many files the agent restored, and whether all hold their previous text; nothing if it wrote none."""
     try:
-        report = json.loads((state_dir / "agent" / "restore-report.json").read_text())
+        report = parse_json_text((state_dir / "agent" / "restore-report.json").read_text())
     except FileNotFoundError:
         return
     if not report["exact"]:

@@ -15,17 +15,17 @@ from broker_scene import NODES, Broker, secured
 from nats.errors import Error as NatsError
 
 from slackwater.bus.access import authority as authorities
-from slackwater.bus.access import floods
+from slackwater.bus.access import floods, reviews
 from slackwater.bus.access.enrolment import FILE, Enrolment, connect_enrolled
-from slackwater.bus.access.issuer import connect_system, store_account
+from slackwater.bus.access.issuer import REQUESTS_AT_ONCE, AccessIssuer, connect_system, store_account
 from slackwater.bus.access.keys import KeyKind, NatsKey
 from slackwater.bus.access.requests import AccessRequest, parse_request
 from slackwater.bus.access.reviews import AgentReviews
 from slackwater.bus.access.tokens import UserCredentials
-from slackwater.bus.admin.permissions import ENROL, agent_user
+from slackwater.bus.admin.permissions import ENROL, REVIEW, agent_user
 from slackwater.bus.connect.access import read_credentials
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
-from slackwater.cli.broker import ACCESS, issuing_access
+from slackwater.cli.broker import ACCESS, issuing_access, registry
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import event_of, own_subjects, subject_token
 from slackwater.events.usage_reported import UsageReported
@@ -225,6 +225,46 @@ async def test_a_cluster_proves_the_node_of_its_agent(broker: Broker, tmp_path: 
         await asyncio.wait([answering])
 
 
+async def test_a_flood_of_reviews_is_over_when_it_ends(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an agent without access has sent while one review is under way asks the API server a few times, not each."""
+    monkeypatch.setattr(reviews, "MOST_WAITING", 16)
+    reviewed, go_on = list[str](), asyncio.Event()
+
+    async def review(token: str) -> str:
+        reviewed.append(token)
+        await go_on.wait()
+        return NEW
+
+    ticket, identity = tmp_path / "cluster.creds", tmp_path / "token"
+    ticket.write_text(broker.authority.cluster_ticket().text)
+    identity.write_text(POD_TOKEN)
+    access = broker.tls().model_copy(update={"enrolment_file": ticket, "identity_file": identity})
+    key = NatsKey.generate(KeyKind.USER).public
+    forged = AccessRequest(node=NODES[0], public_key=key, identity="of another").model_dump_json().encode()
+    options = broker.tls().model_copy(update={"credentials_file": ticket}).options(broker.url)
+    async with issuing(broker), reviewing(broker) as reviewer:
+        answering = asyncio.create_task(AgentReviews(reviewer.client, review)())
+        client = await nats.connect(broker.url, **options)
+        try:
+            while not reviewed:
+                await client.publish(REVIEW, forged)
+                await client.flush()
+            for _ in range(2000):
+                await client.publish(REVIEW, forged)
+            await client.flush()
+            await reviewer.client.flush()
+        finally:
+            await client.close()
+        go_on.set()
+        await Enrolment(access, broker.url, NEW, tmp_path / "own").obtain()
+        answering.cancel()
+        await asyncio.wait([answering])
+    assert reviewed.count(POD_TOKEN) == 1
+    assert reviewed.count("of another") < 100
+
+
 def test_credentials_are_a_file_that_other_tools_read(broker: Broker) -> None:
     text = (broker.folder / "credentials" / "console.creds").read_text()
     assert UserCredentials.parse(text).text.strip() == text.strip()
@@ -249,3 +289,49 @@ def test_a_key_that_is_no_text_of_one_is_refused_by_name() -> None:
     body = AccessRequest(node=NEW, public_key="Ü" * 56).model_dump_json().encode()
     with pytest.raises(InvalidInput, match="public_key"):
         parse_request(body)
+
+
+async def test_a_hold_that_ingestion_forgot_ends_when_the_agent_asks(broker: Broker, tmp_path: Path) -> None:
+    """Ingestion was replaced while an agent was held: the account at the broker still has no connection."""
+    enrolment = broker.enrolment(NEW, tmp_path / NEW, check_seconds=0.2)
+    async with AsyncExitStack() as stack:
+        async with issuing(broker):
+            mine = await stack.enter_async_context(
+                connect_enrolled(enrolment, broker.url, name="agent", wait_seconds=5)
+            )
+            async with connect_system(broker.url, broker.tls(), broker.authority) as system:
+                _, agent = registry()
+                await store_account(system, broker.authority.agent_account(agent, NEW, is_held=True))
+            await until(lambda: not mine.client.is_connected)
+        async with issuing(broker):
+            await until(lambda: mine.client.is_connected)
+            await describes(mine, NEW)
+
+
+async def test_a_flood_of_requests_for_access_keeps_no_other_agent_from_it(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One ticket asks 3,000 times; each answer would cost a signature and an account at the broker."""
+    stored: list[str] = []
+    store = AccessIssuer.store
+
+    async def counted(issuer: AccessIssuer, node: str) -> None:
+        stored.append(node)
+        await store(issuer, node)
+
+    monkeypatch.setattr(AccessIssuer, "store", counted)
+    mine = NODES[0]
+    ticket = broker.folder / "agents" / f"{agent_user(mine)}.creds"
+    options = broker.tls().model_copy(update={"credentials_file": ticket}).options(broker.url)
+    request = AccessRequest(node=mine, public_key=NatsKey.generate(KeyKind.USER).public).model_dump_json().encode()
+    async with issuing(broker):
+        client = await nats.connect(broker.url, **options)
+        try:
+            for _ in range(3000):
+                await client.publish(f"{ENROL}.{subject_token(mine)}", request)
+            await client.flush()
+            await broker.enrolment(NEW, tmp_path / NEW).obtain()
+        finally:
+            await client.close()
+    assert stored.count(NEW) == 1
+    assert stored.count(mine) <= 2 * REQUESTS_AT_ONCE

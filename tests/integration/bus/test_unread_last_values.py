@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from test_bus_contract import NOW, _true, until
 
 from slackwater.bus.codec.cloudevents import Message, encode
+from slackwater.bus.consume import dead_letter_store
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_described import NodeDescribed
@@ -50,6 +52,31 @@ async def test_an_unreadable_description_is_removed_once_its_letter_is_stored(gi
 
     async with given.process() as bus, bus.watch(NodeDescribed, watched):
         await until(lambda: _true(sorted(started) == ["a", "c", "d"]))
+        assert bus.unread.text() == ""
+
+
+async def test_one_whose_letter_is_dropped_is_removed_too(given: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that sends more of them than it has letters leaves none behind."""
+    monkeypatch.setattr(dead_letter_store, "LETTERS_AT_ONCE", 1)
+    seen: list[str] = []
+
+    async def handler(batch: Sequence[Received[NodeDescribed]]) -> Sequence[Settlement]:
+        seen.extend(received.event.data.facts.name for received in batch)
+        return [Done()] * len(batch)
+
+    async with given.process() as bus, bus.consume(NodeDescribed, CONSUMER, handler):
+        await given.inject("STATE", unreadable("b"))
+        await until(lambda: letters_are(given, 1))
+        await given.inject("STATE", unreadable("b"))
+        await given.inject("STATE", description("a"))
+        await until(lambda: _true(seen == ["a"]))
+    started = list[str]()
+
+    async def watched(event: Event[NodeDescribed]) -> None:
+        started.append(event.data.facts.name)
+
+    async with given.process() as bus, bus.watch(NodeDescribed, watched):
+        await until(lambda: _true(started == ["a"]))
         assert bus.unread.text() == ""
 
 

@@ -91,6 +91,16 @@ async def test_rows_streams_and_positions_are_put_back_and_proved(
     await bus.declare()  # what a service does at its start: the restored streams are as declared
 
 
+async def test_its_files_are_for_their_owner_alone_in_a_folder_that_all_may_read(
+    databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path
+) -> None:
+    """A folder that an operator has made with the usual umask."""
+    folder = tmp_path / "copy"
+    folder.mkdir(mode=0o755)
+    await create_backup(folder, databases[0], nats_url, NOW.isoformat(), quiet)
+    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o600}
+
+
 async def test_an_existing_database_or_stream_is_never_overwritten(
     databases: tuple[str, str], bus: NatsBus, nats_url: str, tmp_path: Path
 ) -> None:

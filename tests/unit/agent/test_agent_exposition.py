@@ -116,6 +116,29 @@ async def test_over_tls_only_clients_that_trust_it_and_have_a_certificate_read(t
     assert found == [True, False, False]
 
 
+async def test_connections_that_stay_in_a_handshake_make_room_too(tmp_path: Path) -> None:
+    ca, certificate, key = trustme.CA(), tmp_path / "crt", tmp_path / "key"
+    issued, trusting = ca.issue_cert("127.0.0.1"), ssl.create_default_context()
+    issued.cert_chain_pems[0].write_to_path(str(certificate))
+    issued.private_key_pem.write_to_path(str(key))
+    ca.configure_trust(trusting)
+    settings = AgentSettings(
+        metrics_port=0, metrics_tls_certificate=certificate, metrics_tls_key=key, metrics_token=SecretStr("s3cret")
+    )
+    async with exposing(settings, REGISTRY) as url, AsyncExitStack() as flood:
+        assert url is not None
+        host, _, port = url.partition("://")[2].rpartition(":")
+        readers = []
+        for _ in range(100):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            flood.callback(writer.close)
+            readers.append(reader)
+        assert (await answer(url, b"GET /livez HTTP/1.0\r\n\r\n", trusting)).endswith("ok\n")
+        with suppress(ConnectionResetError):
+            assert await readers[0].read() == b""
+        assert sum(reader.exception() is None and not reader.at_eof() for reader in readers) <= 32
+
+
 async def test_a_certificate_that_the_tokens_file_names_needs_no_token(tmp_path: Path) -> None:
     ca, tokens = trustme.CA(), tmp_path / "tokens"
     issued, certificate, key, root = ca.issue_cert("127.0.0.1"), tmp_path / "crt", tmp_path / "key", tmp_path / "ca"

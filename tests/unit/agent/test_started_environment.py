@@ -83,3 +83,17 @@ async def test_a_check_of_readiness_finds_what_its_workload_finds(template: Work
 def test_an_environment_always_has_a_path() -> None:
     assert workload_environment({"A": "1"}, {}).keys() == {"A", "PATH"}
     assert workload_environment({"PATH": "/opt"}, {"PATH": "/bin"}) == {"PATH": "/opt"}
+
+
+def test_why_a_pod_ended_reads_the_end_of_its_log_and_follows_no_link(tmp_path: Path) -> None:
+    launcher = ProcessLauncher(WorkloadFiles(tmp_path), tmp_path, "test")
+    logs = tmp_path / "agent" / "logs"
+    logs.mkdir(parents=True)
+    with (logs / "uid.log").open("wb") as log:
+        log.truncate(1 << 40)  # sparse; nothing could read it as a whole
+        log.seek(0, 2)
+        log.write(b"\nno such port\n")
+    assert launcher.why_ended("uid").endswith("it wrote last: no such port")
+    (tmp_path / "secret").write_text("hunter2")
+    (logs / "linked.log").symlink_to(tmp_path / "secret")
+    assert "hunter2" not in launcher.why_ended("linked")

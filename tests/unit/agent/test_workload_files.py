@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_what_may_not_be_moved_is_no_label_of_the_node(tmp_path: Path) -> None:
         ({**document(), "metadata": {"name": "web"}}, "metadata.name: is 'web'; the file is named api.yaml"),
         ("[", "is not YAML"),
         ("- a", "document: Input should be a valid dictionary"),
-        ("#" * (MOST_BYTES + 1), "has 65537 bytes; at most 65536 are allowed"),
+        ("#" * (MOST_BYTES + 1), "is larger than 65536 bytes, the most allowed"),
     ],
 )
 def test_a_wrong_file_is_refused_by_name_and_field(tmp_path: Path, content: Any, said: str) -> None:
@@ -88,3 +89,14 @@ def test_a_folder_follows_its_files_and_leaves_wrong_ones_out(tmp_path: Path) ->
     assert files.templates()["api"].digest != before.digest
     path.unlink()
     assert files.templates() == {}
+
+
+def test_a_pipe_or_a_huge_file_costs_nothing(tmp_path: Path) -> None:
+    """Opening a pipe waits for a writer, which would stop the agent."""
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with (tmp_path / "huge.yaml").open("wb") as file:
+        file.truncate(1 << 40)
+    written(tmp_path, document())
+    assert list(WorkloadFiles(tmp_path).templates()) == ["api"]
+    with pytest.raises(InvalidInput, match="not a regular file"):
+        read_template(tmp_path / "pipe.yaml")

@@ -108,3 +108,11 @@ def test_a_body_that_is_no_review_is_refused(body: object) -> None:
 def test_a_pod_that_cannot_be_read_is_refused_and_nothing_else_is_raised(field: str, value: Any) -> None:
     with suppress(InvalidInput):
         patch_of(request(object={**POD, field: value}), [BATCH], {})
+
+
+@pytest.mark.parametrize("name", ["uid", "namespace"])
+def test_what_an_answer_and_a_log_line_repeat_is_short(name: str) -> None:
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request(**{name: "x" * 10**6})}
+    with pytest.raises(InvalidInput, match=f"request.{name} is longer than 512") as refused:
+        read_request(review)
+    assert len(refused.value.message) < 100

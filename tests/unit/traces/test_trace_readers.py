@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import builtins
 import gzip
+import tracemalloc
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,22 @@ def test_a_truncated_gzip_is_an_error(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"m_1,0,20,90\n" * 1000)[:-20])
     with pytest.raises(InvalidInput, match="cannot be read"):
         read_trace(path, TraceFormat.ALIBABA2018, CPU)
+
+
+def test_a_line_that_never_ends_is_refused_before_it_is_in_memory(tmp_path: Path) -> None:
+    """200 kB of gzip that are one line of 200 MB."""
+    file = tmp_path / "own.csv.gz"
+    with gzip.open(file, "wb") as packed:
+        packed.write(b"time,pod,workload,cpu_milli,cpu_limit_milli\n0,")
+        for _ in range(200):
+            packed.write(b"a" * 1_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidInput, match="line 2: is longer than 1048576 characters"):
+            read_trace(file, TraceFormat.CSV, CPU)
+        assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_damaged_gzip_is_an_error(tmp_path: Path) -> None:

@@ -79,6 +79,13 @@ class FloodWatch:
                 floods.append(Flood(account, sent))
         return floods
 
+    def forget(self, account: str) -> None:
+        """Begin anew with an account, as with one that was never counted: what it sent before its hold is not held
+        against it once more.
+        """
+        for key in [key for key in self._last if key[1] == account]:
+            del self._last[key]
+
 
 @dataclass(frozen=True, slots=True)
 class Hold:

@@ -18,12 +18,13 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from slackwater.bus.access.authority import CLAIMS_UPDATE, SYSTEM_USER, AccessAuthority
-from slackwater.bus.access.floods import Holds
+from slackwater.bus.access.floods import MOST_ACCOUNTS, Holds
 from slackwater.bus.access.requests import AccessAnswer, parse_request
 from slackwater.bus.admin.permissions import ENROL, PartSubjects
 from slackwater.bus.connect.access import NatsAccess, agent_user, inbox_of
 from slackwater.bus.connect.connections import CONNECT_SECONDS, Connector, ended, stopped
 from slackwater.bus.consume.agent_blocks import Blocks
+from slackwater.bus.consume.token_buckets import TokenBuckets
 from slackwater.events.envelope import subject_token
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -31,6 +32,12 @@ from slackwater.telemetry.logs import get_logger
 REVOKE_SECONDS = 1.0
 UPDATE_SECONDS = 5.0
 QUEUE = "issuer"
+MOST_WAITING = 16_384
+"""Requests that wait for their turn; 10,000 agents may ask at once after an outage. What is above has no answer."""
+REQUESTS_AT_ONCE, REQUEST_SECONDS = 10, 5.0
+"""Per node: the burst, then one request in REQUEST_SECONDS; what is above has no answer. An agent asks at its start,
+each day, and once in ten seconds while it is not connected. A request costs a signature and an account at the broker.
+"""
 _log = get_logger(__name__)
 
 
@@ -80,13 +87,16 @@ class AccessIssuer:
         self._blocks = blocks
         self._holds = holds
         self._now = now
+        self._requests = TokenBuckets[str](REQUESTS_AT_ONCE, REQUEST_SECONDS, MOST_ACCOUNTS)
         self._stored: dict[str, datetime] = {}
         """When the block changed that the stored account of a node has."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Answer requests and revoke access while the context is open."""
-        subscription = await self._client.subscribe(f"{ENROL}.*", queue=QUEUE, cb=self._answer)
+        subscription = await self._client.subscribe(
+            f"{ENROL}.*", queue=QUEUE, cb=self._answer, pending_msgs_limit=MOST_WAITING
+        )
         task = asyncio.create_task(self._revoke())
         try:
             yield
@@ -96,6 +106,12 @@ class AccessIssuer:
                 await subscription.unsubscribe()
 
     async def _answer(self, message: Msg) -> None:
+        if not self._requests.acquire(message.subject, self._now()):  # the subject proves the node
+            refused = self._requests.refused(message.subject)
+            if refused is not None and refused.count == 1:
+                _log.warning("an agent asks for access too often", subject=message.subject)
+            return
+        self._requests.settle(message.subject)
         try:
             answer = AccessAnswer(token=await self.issue(message.subject, message.data))
         except (InvalidInput, Unavailable) as error:

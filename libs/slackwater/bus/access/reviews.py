@@ -10,6 +10,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
+from slackwater.bus.access.accounts import ENROLMENT_CONNECTIONS
 from slackwater.bus.access.requests import AccessAnswer, AccessRequest, parse_request
 from slackwater.bus.admin.permissions import ENROL, REVIEW
 from slackwater.events.envelope import subject_token
@@ -18,6 +19,10 @@ from slackwater.telemetry.logs import get_logger
 
 ISSUE_SECONDS = 5.0
 QUEUE = "review"
+MOST_WAITING = ENROLMENT_CONNECTIONS
+"""Requests that wait for their turn: one for each connection of agents without access. What is above has no answer, so
+that a flood delays others by these alone: a review asks the API server.
+"""
 Review = Callable[[str], Awaitable[str]]
 """Returns the node of a pod's token. Raises InvalidInput for one that is not an agent's, Unavailable."""
 _log = get_logger(__name__)
@@ -32,7 +37,9 @@ class AgentReviews:
 
     async def __call__(self) -> None:
         """Answer until it is cancelled."""
-        subscription = await self._client.subscribe(REVIEW, queue=QUEUE, cb=self._answer)
+        subscription = await self._client.subscribe(
+            REVIEW, queue=QUEUE, cb=self._answer, pending_msgs_limit=MOST_WAITING
+        )
         try:
             await asyncio.Event().wait()
         finally:

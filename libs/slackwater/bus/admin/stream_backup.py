@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from nats.aio.msg import Msg
 from nats.errors import Error as NatsError
 
 from slackwater.model.errors import Conflict, Unavailable
+from slackwater.runtime.owned_files import open_new
 
 CHUNK_BYTES = 128 * 1024
 CHUNK_SECONDS = 10.0
@@ -56,7 +58,7 @@ async def copy_stream(client: Client, stream: str, file: Path) -> StreamCopy:
     try:
         request = {"deliver_subject": inbox, "no_consumers": True, "chunk_size": CHUNK_BYTES, "jsck": True}
         answer = await _ask(client, f"$JS.API.STREAM.SNAPSHOT.{stream}", json.dumps(request).encode())
-        with file.open("wb") as output:
+        with os.fdopen(open_new(file), "wb") as output:
             async with aclosing(_pieces(client, pieces, stream)) as arriving:
                 async for piece in arriving:
                     output.write(piece)

@@ -270,16 +270,16 @@ class Settler(Generic[P]):
         await self._bury(delivery, "max_deliver", detail)
 
     async def _bury(self, delivery: Delivery, reason: str, detail: str) -> bool:
-        """Give up a message. Returns whether its dead letter is stored."""
+        """Give up a message. Returns False if it is delivered again, because no dead letter can be stored now."""
         try:
-            is_stored = await self._handling.bury(self._handling.letter(delivery, reason, detail))
+            await self._handling.bury(self._handling.letter(delivery, reason, detail))
         except Unavailable as error:  # never terminate what is not in the dead letters
             log.warning("dead letter not stored", consumer=self._consumer, error=error.message)
             await delivery.nak(self._pause(delivery))
             return False
         self._drop(delivery)
         await delivery.term()
-        return is_stored
+        return True
 
     def _drop(self, delivery: Delivery) -> None:
         self._excused.pop(delivery.stream_sequence, None)

@@ -1,5 +1,5 @@
-"""Removes a last value that cannot be decoded from its stream, once its dead letter is stored, so that no start reads
-it again.
+"""Removes a last value that cannot be decoded from its stream, once its dead letter is stored, or is counted as dropped
+because its agent sends too many, so that no start reads it again.
 """
 
 from __future__ import annotations

@@ -40,21 +40,33 @@ def one_of(files: Sequence[Path]) -> Path:
     return files[0]
 
 
+MOST_LINE_CHARACTERS = 1 << 20
+
+
 @contextmanager
-def opened(path: Path) -> Iterator[TextIO]:
-    """Text, unpacked if the name ends with .gz, without the mark that spreadsheets put first. Raises InvalidInput, also
-    while it is read."""
+def opened(path: Path) -> Iterator[Iterator[str]]:
+    """The lines of a text, unpacked if the name ends with .gz, without the mark that spreadsheets put first. Raises
+    InvalidInput, also while it is read: a megabyte of gzip may be one line of a gigabyte."""
     try:
         if path.suffix == ".gz":
             with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as text:
-                yield text
+                yield _lines(text, path)
         else:
             with path.open(encoding="utf-8-sig", newline="") as text:
-                yield text
+                yield _lines(text, path)
     except (OSError, EOFError, zlib.error) as error:
         raise InvalidInput(f"{path}: cannot be read: {error}") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path}: is not text in UTF-8: {error}") from error
+
+
+def _lines(text: TextIO, path: Path) -> Iterator[str]:
+    place = 0
+    while line := text.readline(MOST_LINE_CHARACTERS):
+        place += 1
+        if len(line) == MOST_LINE_CHARACTERS and not line.endswith(("\n", "\r")):
+            raise InvalidInput(f"{path}, line {place}: is longer than {MOST_LINE_CHARACTERS} characters")
+        yield line
 
 
 _HEAD = 4096

@@ -4,10 +4,11 @@ aliases.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Final
+
+from slackwater.model.json_text import parse_json_text
 
 POLICIES: Final = ("slackwater.io/eviction-policy", "koordinator.sh/eviction-policy")
 PRIORITY: Final = ("slackwater.io/eviction-priority", "koordinator.sh/eviction-priority")
@@ -42,7 +43,7 @@ def eviction_policies(annotation: str | None) -> frozenset[str] | None:
     if _NAME.fullmatch(annotation):
         return frozenset({annotation})
     try:
-        names = json.loads(annotation)
+        names = parse_json_text(annotation)
     except ValueError:
         return frozenset()
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Va
 from pydantic_settings import NoDecode
 
 from slackwater.agent.domain.host_apps import HostApplication, host_application, refuse_overlaps
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.tiers import QoSClass, Tier
 
 _EXAMPLE = '[{"name": "nginx", "tier": "prod", "cgroup": "system.slice/nginx.service"}]'
@@ -28,9 +28,9 @@ def host_applications(setting: Any) -> tuple[HostApplication, ...]:
     """From what stands in the environment, or is handed over. Raises ValueError that says what is allowed."""
     if isinstance(setting, str):
         try:
-            setting = json.loads(setting)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"not JSON ({error.msg} at {error.pos}); a list is allowed, like {_EXAMPLE}") from None
+            setting = parse_json_text(setting)
+        except ValueError as error:
+            raise ValueError(f"not JSON ({error}); a list is allowed, like {_EXAMPLE}") from None
     if isinstance(setting, str | bytes) or not isinstance(setting, Sequence):
         raise ValueError(f"a list is allowed, like {_EXAMPLE}")
     apps = tuple(one if isinstance(one, HostApplication) else _read(place, one) for place, one in enumerate(setting))

@@ -11,6 +11,7 @@ from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.durable import replace_file
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
+from slackwater.model.json_text import parse_json_text
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -27,7 +28,7 @@ class JsonIntents:
 
     def load(self) -> Sequence[Event[IntentDeclared]]:
         try:
-            raw = json.loads(self.disk.read(self.path))
+            raw = parse_json_text(self.disk.read(self.path))
             return [_Declared.model_validate(item) for item in raw]
         except FileNotFoundError:
             return []

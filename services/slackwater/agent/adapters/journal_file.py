@@ -13,6 +13,7 @@ from slackwater.agent.adapters.boot_id import read_boot_id
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.durable import not_written, replace_file, sync_directory, write_all
 from slackwater.agent.domain.journal import Journal, boot_record, replay
+from slackwater.model.json_text import parse_json_text
 
 
 @dataclass(slots=True)
@@ -100,7 +101,7 @@ def _line(record: Mapping[str, str]) -> bytes:
 def _records(lines: Iterable[bytes]) -> Iterable[Mapping[str, str]]:
     for line in lines:
         try:
-            record = json.loads(line)
+            record = parse_json_text(line)
         except ValueError:  # torn by a power cut; what follows was written after it and is whole
             continue
         if isinstance(record, dict) and {"op", "path", "field", "text"} <= record.keys():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from slackwater.agent.adapters.records_file import JsonRecords, known_fields
 from slackwater.agent.domain.ledger import SIGNALLED, EvictionRecord
+from slackwater.model.json_text import parse_json_text
 
 LEDGER = "evictions.json"
 _TIMES = ("deadline", "started_at", "completed_at")
@@ -26,7 +26,7 @@ class JsonLedger(JsonRecords[EvictionRecord]):
 def eviction_of(agent_dir: Path, pod_uid: str) -> EvictionRecord | None:
     """Returns the newest eviction of a pod that was signalled; None without one, or without a readable ledger."""
     try:
-        items = json.loads((agent_dir / LEDGER).read_text())
+        items = parse_json_text((agent_dir / LEDGER).read_text())
         records = [EvictionRecord(**known_fields(item, _KNOWN, _TIMES)) for item in items]
     except (OSError, ValueError, TypeError, KeyError):
         return None

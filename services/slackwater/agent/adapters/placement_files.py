@@ -13,6 +13,7 @@ from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.durable import replace_file
 from slackwater.agent.domain.resource_manager.checkpoint import Entries, checkpoint_text, entries_of
 from slackwater.model.errors import InvalidInput
+from slackwater.model.json_text import parse_json_text
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -49,7 +50,7 @@ class JsonPlacements:
 def read_placements(folder: Path) -> dict[str, Any] | None:
     """Returns what the agent of this folder has published; None if nothing can be read."""
     try:
-        answer = json.loads((folder / PLACEMENTS).read_bytes())
+        answer = parse_json_text((folder / PLACEMENTS).read_bytes())
     except (OSError, ValueError):
         return None
     return answer if isinstance(answer, dict) else None

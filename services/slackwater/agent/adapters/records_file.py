@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.durable import replace_file
+from slackwater.model.json_text import parse_json_text
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
@@ -42,7 +43,7 @@ class JsonRecords(Generic[R]):
 
     def load(self) -> dict[str, R]:
         try:
-            raw: list[dict[str, Any]] = json.loads(self.disk.read(self.path))
+            raw: list[dict[str, Any]] = parse_json_text(self.disk.read(self.path))
             return {item["id"]: self.record(item) for item in raw}
         except FileNotFoundError:
             return {}

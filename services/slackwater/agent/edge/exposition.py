@@ -6,8 +6,9 @@ Access is decided as everywhere (slackwater.runtime.authentication): by token, b
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, generate_latest
@@ -28,6 +29,7 @@ _HEAD_BYTES = 8192
 _MOST_CONNECTIONS = 32
 """At the limit the oldest connection makes room for a new one."""
 _CERTIFICATE_SECONDS = 10.0
+_ACCEPT_AGAIN_SECONDS = 0.1
 
 
 @asynccontextmanager
@@ -42,30 +44,26 @@ async def exposing(settings: AgentSettings, registry: CollectorRegistry = REGIST
         return
     doors = doors_of(settings)
     tls = ServerTls(doors) if doors.tls else None
-    page = _Page(registry, Authenticator(doors))
+    page = _Page(registry, Authenticator(doors), tls)
     try:
-        server = await asyncio.start_server(
-            page.answer,
-            settings.metrics_host,
-            settings.metrics_port,
-            limit=_HEAD_BYTES,
-            ssl=None if tls is None else tls.context,
-            ssl_handshake_timeout=None if tls is None else _REQUEST_SECONDS,
-        )
+        listeners = await _listeners(settings.metrics_host, settings.metrics_port)
     except OSError as error:
         text = f"cannot listen on {settings.metrics_host}:{settings.metrics_port}: {error.strerror}"
         raise Misconfigured(f"{text}; set SLACKWATER_AGENT_METRICS_PORT to a free one", field="metrics_port") from None
-    renewing = asyncio.create_task(_renew(tls)) if tls is not None else None
+    tasks = [asyncio.create_task(page.accept(listener)) for listener in listeners]
+    if tls is not None:
+        tasks.append(asyncio.create_task(_renew(tls)))
     try:
-        async with server:
-            host, port = server.sockets[0].getsockname()[:2]
-            url = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
-            _log.info("metrics served", url=url)
-            yield url
+        host, port = listeners[0].getsockname()[:2]
+        url = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+        _log.info("metrics served", url=url)
+        yield url
     finally:
-        if renewing is not None:
-            renewing.cancel()
-            await asyncio.wait([renewing])
+        for task in (*tasks, *page.open):
+            task.cancel()
+        await asyncio.wait([*tasks, *page.open])
+        for listener in listeners:
+            listener.close()
 
 
 def doors_of(settings: AgentSettings) -> HttpSettings:
@@ -95,6 +93,26 @@ def doors_of(settings: AgentSettings) -> HttpSettings:
     return doors
 
 
+async def _listeners(host: str, port: int) -> Sequence[socket.socket]:
+    """Returns a socket for each address of the host. Raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    listeners: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(found):
+            listeners.append(listener := socket.socket(family, socket.SOCK_STREAM))
+            listener.setblocking(False)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            listener.listen(_MOST_CONNECTIONS)
+    except OSError:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners
+
+
 async def _renew(tls: ServerTls) -> None:
     while True:
         await asyncio.sleep(_CERTIFICATE_SECONDS)
@@ -102,31 +120,57 @@ async def _renew(tls: ServerTls) -> None:
 
 
 class _Page:
-    """Answers one request per connection."""
+    """Answers one request per connection. It accepts by itself, because a server of asyncio shows no connection that is
+    still in a TLS handshake.
+    """
 
-    def __init__(self, registry: CollectorRegistry, gate: Authenticator) -> None:
+    def __init__(self, registry: CollectorRegistry, gate: Authenticator, tls: ServerTls | None) -> None:
         self._registry = registry
         self._gate = gate
-        self._open: dict[asyncio.StreamWriter, None] = {}
+        self._tls = tls
+        self.open: dict[asyncio.Task[None], None] = {}
 
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._open) >= _MOST_CONNECTIONS:
-            oldest = next(iter(self._open))
-            del self._open[oldest]
-            oldest.transport.abort()
-        self._open[writer] = None
-        try:
-            async with asyncio.timeout(_REQUEST_SECONDS):
-                head = await reader.readuntil(b"\r\n\r\n")
-                tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
-                name = None if tls is None else common_name(tls)
-                writer.write(self._response(head.decode("latin-1"), name))
-                await writer.drain()
-        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            _log.debug("scrape broken off", error=repr(error))
-        finally:
-            self._open.pop(writer, None)
-            writer.close()
+    async def accept(self, listener: socket.socket) -> None:
+        """Accept connections until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listener)
+            except OSError as error:  # no descriptor is left, or the client is gone
+                _log.debug("no connection accepted", error=repr(error))
+                await asyncio.sleep(_ACCEPT_AGAIN_SECONDS)
+                continue
+            if len(self.open) >= _MOST_CONNECTIONS:
+                oldest = next(iter(self.open))
+                del self.open[oldest]
+                oldest.cancel()
+            task = asyncio.create_task(self._serve(accepted))
+            self.open[task] = None
+            task.add_done_callback(lambda ended: self.open.pop(ended, None))
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        loop, reader = asyncio.get_running_loop(), asyncio.StreamReader(_HEAD_BYTES)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        with accepted:
+            try:
+                async with asyncio.timeout(_REQUEST_SECONDS):
+                    context = None if self._tls is None else self._tls.context
+                    transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=context)
+                    writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+                    try:
+                        await self._answer(reader, writer)
+                    finally:
+                        transport.abort()  # closing would wait for a client that reads nothing
+            except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+                _log.debug("scrape broken off", error=repr(error))
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
+        writer.write(self._response(head.decode("latin-1"), None if tls is None else common_name(tls)))
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
 
     def _response(self, head: str, certificate: str | None) -> bytes:
         request, *lines = head.split("\r\n")

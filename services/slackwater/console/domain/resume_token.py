@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from dataclasses import dataclass
+
+from slackwater.model.json_text import parse_json_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +28,8 @@ def decode_token(token: str) -> ResumePoint | None:
     """The point in a token; None if `encode_token` did not make it."""
     try:
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        version, epoch, sequence, fingerprint = json.loads(raw)
-    except (ValueError, TypeError, binascii.Error, RecursionError):
+        version, epoch, sequence, fingerprint = parse_json_text(raw)
+    except (ValueError, TypeError):
         return None
     whole = isinstance(sequence, int) and not isinstance(sequence, bool) and sequence >= 0
     if version != 1 or not isinstance(epoch, str) or not isinstance(fingerprint, str) or not whole:

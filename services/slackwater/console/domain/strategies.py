@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any
 
+from slackwater.model.json_text import parse_json_text
 from slackwater.resources.names import CLUSTER
 
 Value = Any
@@ -191,8 +191,8 @@ def _annotated(annotations: Mapping[str, str]) -> dict[str, Value]:
     found: dict[str, Value] = {}
     for name in ANNOTATIONS:
         try:
-            said = json.loads(annotations.get(name, "{}"))
-        except (ValueError, RecursionError):
+            said = parse_json_text(annotations.get(name, "{}"))
+        except ValueError:
             continue
         if isinstance(said, dict):
             found |= {key: value for key, value in said.items() if value is not None}

@@ -16,6 +16,7 @@ from fastapi import Query
 
 from slackwater.console.edge.api_models import Listing
 from slackwater.model.errors import InvalidInput
+from slackwater.model.json_text import parse_json_text
 
 T = TypeVar("T")
 Key = tuple[str | int, ...]
@@ -52,8 +53,8 @@ def token_of(name: str, key: Key) -> str:
 def behind_key(token: str, name: str) -> Key:
     """The key in a token. Raises InvalidInput for a token that `token_of` did not make for this list."""
     try:
-        found = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
-    except (ValueError, RecursionError):
+        found = parse_json_text(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
+    except ValueError:
         found = None
     if not isinstance(found, list) or len(found) < 2 or found[0] != name:
         raise foreign(token, name)

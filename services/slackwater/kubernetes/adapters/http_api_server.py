@@ -25,6 +25,7 @@ from lightkube.core.exceptions import ConfigError
 from slackwater.apiserver.answers import (
     SILENT_SECONDS,
     answered,
+    decode_answer,
     is_final_refusal,
     read_event,
     read_page,
@@ -268,7 +269,7 @@ class HttpApiServer:
             if response.status_code >= httpx2.codes.BAD_REQUEST:
                 raise self._refused(method, path, response, response.content)
             self._missing.pop((method, *used_resource(path)), None)
-            answer: Mapping[str, Any] = msgspec.json.decode(response.content)
+            answer: Mapping[str, Any] = decode_answer(response.content)
             return answer
 
     def _refused(self, method: str, path: str, response: httpx2.Response, body: bytes) -> SlackwaterError:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slackwater.model.errors import InvalidInput, Misconfigured, SlackwaterError, Unavailable
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.plurals import counted
 
 MOST_POINTS = 11_000
@@ -199,7 +200,7 @@ class Prometheus:
 def _answer(response: httpx2.Response) -> Mapping[str, Any]:
     """The JSON object of a response; empty if it is none."""
     try:
-        answer = response.json()
+        answer = parse_json_text(response.content)
     except ValueError:
         answer = {}
     return answer if isinstance(answer, dict) else {}

@@ -15,10 +15,16 @@ from http import HTTPStatus
 from typing import Final, TypeVar
 from urllib.parse import urlencode
 
-import msgspec
-
 from slackwater.agent.adapters.kubepods.api_access import ApiAccess
-from slackwater.apiserver.answers import SILENT_SECONDS, answered, read_event, read_page, refusal, watch_query
+from slackwater.apiserver.answers import (
+    SILENT_SECONDS,
+    answered,
+    decode_answer,
+    read_event,
+    read_page,
+    refusal,
+    watch_query,
+)
 from slackwater.apiserver.port import KindNotServed, Page, WatchEvent
 from slackwater.apiserver.records import NODES, ApiRecord, WatchedKind
 from slackwater.model.errors import NotFound, Unavailable
@@ -49,7 +55,7 @@ class PodReader:
         except TimeoutError as error:
             raise Unavailable(f"the API server did not answer within {REQUEST_SECONDS:g} s") from error
         with _translated():
-            return read_page(kind, msgspec.json.decode(body))
+            return read_page(kind, decode_answer(body))
 
     async def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
         async with self._get(kind, watch_query(version)) as lines:

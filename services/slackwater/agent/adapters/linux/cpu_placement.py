@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -18,9 +17,12 @@ from slackwater.kernels.topology.cpu_list import parse_cpu_list
 from slackwater.kernels.topology.machine import CpuMachine
 from slackwater.kernels.topology.pools import PoolDemand, PoolRules
 from slackwater.model.errors import InvalidInput
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.time import Clock
+from slackwater.runtime.owned_files import read_regular
 
 SYS, KUBELET = Path("/sys"), Path("/var/lib/kubelet")
+_MOST_STATE_BYTES = 16 << 20
 _MEMORY = re.compile(r"MemTotal:\s+(\d+) kB")
 
 
@@ -75,7 +77,7 @@ def static_managers(kubelet: Path = KUBELET) -> str:
         ("memory_manager_state", "memory", "policyName", "memoryManagerPolicy", "Static"),
     ):
         try:
-            document = json.loads((kubelet / file).read_bytes())
+            document = parse_json_text(read_regular(kubelet / file, _MOST_STATE_BYTES))
         except (OSError, ValueError):
             continue
         if isinstance(document, dict) and document.get(field) == policy:

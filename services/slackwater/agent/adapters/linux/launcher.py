@@ -81,8 +81,9 @@ class ProcessLauncher:
 
     def why_ended(self, uid: str) -> str:
         code, said = self._codes.get(uid), ""
-        with suppress(OSError):
-            said = (self._logs / f"{uid}.log").read_bytes()[-_LAST_BYTES:].decode(errors="replace").strip()
+        with suppress(OSError), os.fdopen(open_owned(self._logs / f"{uid}.log", os.O_RDONLY), "rb") as log:
+            log.seek(max(0, os.fstat(log.fileno()).st_size - _LAST_BYTES))  # a pod may have written any amount
+            said = log.read(_LAST_BYTES).decode(errors="replace").strip()
         ended = "was not seen to run" if code is None else f"ended with {code}"
         return f"the pod {ended}" + (f"; it wrote last: {said.splitlines()[-1]}" if said else "")
 

@@ -19,6 +19,7 @@ from slackwater.agent.adapters.linux.places import controller_directory, is_insi
 from slackwater.agent.domain.controls.catalog import CONTROLLERS
 from slackwater.agent.domain.weights import weight_of_shares
 from slackwater.model.errors import Misconfigured
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.tiers import Tier
 from slackwater.runtime.owned_files import write_atomically
 
@@ -134,7 +135,7 @@ class Layout:
         record = self.agent_dir / _CONTROLLERS_RECORD
         if not record.exists():
             return
-        kept = json.loads(record.read_text())
+        kept = parse_json_text(record.read_text())
         for name in kept["added"]:
             try:
                 Path(kept["mount"], "cgroup.subtree_control").write_text(f"-{name}")
@@ -147,7 +148,7 @@ class Layout:
 def _added(record: Path) -> list[str]:
     """The controllers that this instance has enabled; none where no record can be read."""
     try:
-        return list(json.loads(record.read_text())["added"])
+        return list(parse_json_text(record.read_text())["added"])
     except (OSError, ValueError, KeyError, TypeError):
         return []
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from slackwater.agent.adapters.linux.processes import Process
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
@@ -54,7 +55,7 @@ def to_json(entry: Entry) -> dict[str, Any]:
 
 def from_json(text: str) -> Entry:
     """Raises ValueError or KeyError on anything that `to_json` did not write."""
-    raw: Mapping[str, Any] = json.loads(text)
+    raw: Mapping[str, Any] = parse_json_text(text)
     if not _UID.fullmatch(raw["uid"]):
         raise ValueError(f"uid {raw['uid']!r} is not a plain name")
     pod = Pod(

@@ -34,6 +34,7 @@ from slackwater.agent.domain.workload_template import (
 )
 from slackwater.model.errors import InvalidInput
 from slackwater.model.workload_labels import TEMPLATE_LABEL, digest_of
+from slackwater.runtime.owned_files import read_regular
 from slackwater.runtime.yaml_files import yaml_value
 from slackwater.telemetry.logs import get_logger
 
@@ -90,11 +91,11 @@ class _Document(_Part):
 def read_template(path: Path) -> WorkloadTemplate:
     """The workload that a file describes. Raises InvalidInput that names the file, the field and what is allowed."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path, MOST_BYTES)
     except OSError as error:
         raise InvalidInput(f"{path}: cannot be read: {error.strerror}", field=str(path)) from None
     if len(content) > MOST_BYTES:
-        raise InvalidInput(f"{path}: has {len(content)} bytes; at most {MOST_BYTES} are allowed", field=str(path))
+        raise InvalidInput(f"{path}: is larger than {MOST_BYTES} bytes, the most allowed", field=str(path))
     document = yaml_value(content, str(path))
     try:
         read = _Document.model_validate(document)

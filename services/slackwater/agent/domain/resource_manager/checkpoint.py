@@ -12,6 +12,7 @@ from typing import Any
 
 from slackwater.agent.domain.resource_manager.messages import Allocated, Allocation, allocation_document, allocation_of
 from slackwater.model.errors import InvalidInput
+from slackwater.model.json_text import parse_json_text
 
 VERSION = 1
 Entries = Mapping[tuple[str, str], Allocated]
@@ -34,15 +35,15 @@ def checkpoint_text(entries: Entries) -> str:
 def entries_of(text: str) -> dict[tuple[str, str], dict[str, Allocation]]:
     """Returns the allocations of a file. Raises InvalidInput for one that is damaged or of a later version."""
     try:
-        document = json.loads(text)
+        document = parse_json_text(text)
         rows, written = document["Data"]["PodResourceEntries"], document["Checksum"]
         version = document.get("Version", VERSION)
         entries: dict[tuple[str, str], dict[str, Allocation]] = {}
         computed = checksum(rows)
         for row in rows or ():
-            allocation = allocation_of(json.loads(row["AllocationInfo"]))
+            allocation = allocation_of(parse_json_text(row["AllocationInfo"]))
             entries.setdefault((row["PodUID"], row["ContainerName"]), {})[row["ResourceName"]] = allocation
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(f"checkpoint: is no checkpoint ({error!r})", code="checkpoint_damaged") from error
     if version != VERSION:
         raise InvalidInput(f"checkpoint: of version {version!r}, not {VERSION}", code="checkpoint_damaged")

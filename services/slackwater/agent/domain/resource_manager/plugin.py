@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -21,6 +20,7 @@ from slackwater.agent.domain.resource_manager.messages import (
 )
 from slackwater.kernels.topology.hints import Hint
 from slackwater.model.errors import InvalidInput, SlackwaterError
+from slackwater.model.json_text import parse_json_text
 
 DEBUG_POD = f"qrm.{PREFIX}debug_pod"
 MEMORY_ENHANCEMENT, CPU_ENHANCEMENT, NETWORK_ENHANCEMENT = (
@@ -92,9 +92,9 @@ def enhancements(
         if not text:
             continue
         try:
-            document = json.loads(text)
+            document = parse_json_text(text)
             merged |= {str(key): str(value) for key, value in document.items()}
-        except (ValueError, AttributeError, RecursionError):
+        except (ValueError, AttributeError):
             raise InvalidInput(f"{name}: {text[:60]!r} is no JSON object", field=name) from None
     return merged
 

@@ -1,0 +1,119 @@
+"""The guard holds an agent that floods, lets it in again, and holds it once for one flood; a broker that answers late
+or badly changes nothing of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from nats.aio.msg import Msg
+from prometheus_client import CollectorRegistry
+
+from slackwater.bus.access import flood_guard
+from slackwater.bus.access.flood_guard import FloodGuard
+from slackwater.bus.access.floods import HOLD_SECONDS, MESSAGES_AT_ONCE, Holds
+from slackwater.bus.consume.metrics import BusMetrics
+from slackwater.model.errors import Unavailable
+from slackwater.telemetry.metrics import Meters
+
+
+class Broker:
+    """Has counted `messages` of each account, and is the guard's connection and what stores accounts."""
+
+    def __init__(self) -> None:
+        self.holds, self.now, self.stored = Holds(), 0.0, list[str]()
+        self.is_away = False
+        self.guard = FloodGuard(
+            self,  # type: ignore[arg-type] # the few methods that it uses
+            self.holds,
+            self.store,
+            BusMetrics(Meters(CollectorRegistry())),
+            lambda: self.now,
+        )
+
+    async def subscribe(self, inbox: str, cb: Callable[[Msg], Awaitable[None]]) -> Broker:
+        return self
+
+    async def unsubscribe(self) -> None: ...
+    async def publish(self, subject: str, body: bytes, reply: str) -> None: ...
+
+    async def store(self, node: str) -> None:
+        if self.is_away:
+            raise Unavailable("away")
+        self.stored.append(node)
+
+    async def counts(self, server: str = "s", **messages: int) -> None:
+        accounts = [{"name": name, "received": {"msgs": sent, "bytes": 0}} for name, sent in messages.items()]
+        answer: Any = {"server": {"id": server}, "data": {"account_statz": accounts}}
+        await self.says(json.dumps(answer).encode())
+
+    async def says(self, body: bytes) -> None:
+        await self.guard._read(Msg(_client=None, subject="inbox", data=body))  # type: ignore[arg-type]
+
+    async def asked_until(self, now: float) -> None:
+        self.now = now
+        async with self.guard.running():
+            await asyncio.sleep(0.05)
+
+    def held(self, account: str) -> bool:
+        return self.holds.of(account, self.now) is not None
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    monkeypatch.setattr(flood_guard, "ASK_SECONDS", 0.01)
+    return Broker()
+
+
+async def test_what_an_agent_sent_before_it_was_cut_off_does_not_hold_it_again(broker: Broker) -> None:
+    """Between the last answer of the broker and the end of its connection an agent has sent more than its burst."""
+    await broker.counts(**{"agent-a": 0})
+    broker.now = 0.25
+    await broker.counts(**{"agent-a": 2 * MESSAGES_AT_ONCE})
+    assert broker.held("agent-a")
+    await broker.asked_until(0.25 + HOLD_SECONDS)
+    assert not broker.held("agent-a")
+    assert broker.stored == ["a", "a"], "held, and let in"
+    await broker.counts(**{"agent-a": 5 * MESSAGES_AT_ONCE})
+    await broker.counts(**{"agent-a": 5 * MESSAGES_AT_ONCE + 10})
+    assert not broker.held("agent-a"), "it is back and sends ten messages"
+    broker.now += 0.25
+    await broker.counts(**{"agent-a": 9 * MESSAGES_AT_ONCE})
+    assert broker.held("agent-a"), "it floods again"
+
+
+async def test_an_account_that_could_not_be_stored_is_stored_with_the_next_answer(broker: Broker) -> None:
+    await broker.counts(**{"agent-a": 0, "agent-b": 0})
+    broker.is_away = True
+    await broker.counts(**{"agent-a": 2 * MESSAGES_AT_ONCE, "agent-b": 5})
+    broker.is_away = False
+    await broker.counts(**{"agent-a": 4 * MESSAGES_AT_ONCE, "agent-b": 9})
+    assert broker.stored == ["a"]
+    assert not broker.held("agent-b")
+    broker.is_away = True
+    await broker.asked_until(HOLD_SECONDS)
+    broker.is_away = False
+    await broker.asked_until(HOLD_SECONDS + 1)
+    assert broker.stored == ["a", "a"], "let in once the broker answers"
+
+
+@pytest.mark.parametrize("late", [0, 60])
+async def test_answers_that_come_late_or_together_hold_no_honest_agent(broker: Broker, late: int) -> None:
+    """An honest agent sends five messages a second. Answers are read when ingestion has time for them."""
+    for second in range(600):
+        broker.now = float(max(second, late))
+        await broker.counts(**{"agent-a": 5 * second})
+    assert not broker.held("agent-a")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b"{}", b'{"server": {"id": "s"}, "data": {"account_statz": null}}', b'{"server": 1}'],
+)
+async def test_an_answer_that_cannot_be_read_changes_nothing(broker: Broker, body: bytes) -> None:
+    await broker.says(body)
+    assert broker.stored == []
