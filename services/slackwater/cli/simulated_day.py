@@ -37,7 +37,7 @@ _BATCH: Final = {
     "scopeSelector": {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}]},
     "allowedActions": ["throttle", "evict"],
 }
-_RULE: Final = {
+SURGE_RULE: Final[Mapping[str, Any]] = {
     "name": "prod-surge",
     "metricRule": {"name": "prod_cpu_pressure", "value": 0.2},
     "avoidanceThreshold": 5,
@@ -93,7 +93,7 @@ class SimulatedDay:
         if present.metadata.generation == 1:
             changed = present.model_dump(mode="json", by_alias=True, exclude_none=True)
             changed["spec"]["mode"] = "evict"
-            changed["spec"]["rules"].append(_RULE)
+            changed["spec"]["rules"].append(dict(SURGE_RULE))
             await client.put_avoidance_action("evict", _document("AvoidanceAction", "evict", _ENDS))
             await client.put_pod_qos("batch", _document("PodQOS", "batch", _BATCH))
             await client.put_autonomy(POOL, _document("Autonomy", POOL, {"mode": "evict", "nodePool": POOL}))
