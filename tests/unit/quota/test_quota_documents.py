@@ -148,7 +148,7 @@ POOL = {"cpu": 60_000, "memory": 2**37}
     [
         (quota("a", max={"nvidia.com/gpu": 8}), "no node has nvidia.com/gpu: claims for it wait until one has"),
         (quota("a", min={"gpu": 1, "cpu": 1}, max={"gpu": 1, "cpu": 1}), "no node has gpu"),
-        (quota("a", min={"cpu": 80}, max={"cpu": 90}), "min 80000 cpu is more than the 60000 of all nodes"),
+        (quota("a", min={"cpu": 80}, max={"cpu": 90}), "min 80 cpu is more than the 60 of all nodes"),
         (quota("a", min={"cpu": 60}, max={"cpu": 90}), ""),
         (quota("a", max={"memory": "1Gi"}), ""),
     ],

@@ -56,5 +56,6 @@ def test_a_warning_of_the_server_is_printed(capsys: pytest.CaptureFixture[str]) 
         return httpx2.Response(201, json={"stored": True}, headers={"warning": both})
 
     with closing(Transport.open(ServerAccess("http://127.0.0.1"), httpx2.MockTransport(answer))) as transport:
+        assert put(transport, PolicyDocument("a.yaml", AUTONOMY, "gold", {}), dry_run=True) == {"stored": True}
         assert put(transport, PolicyDocument("a.yaml", AUTONOMY, "gold", {}), dry_run=False) == {"stored": True}
     assert capsys.readouterr().err == "warning: a.yaml: stored, but not followed yet; no node has gpu\n"

@@ -17,6 +17,7 @@ from slackwater.fairshare.documents import (
 from slackwater.fairshare.tree import Amounts, Quota
 from slackwater.fairshare.validation import QuotaRefusal, QuotaRule, deletion_refusals, refusals
 from slackwater.model.errors import Conflict, InvalidInput, SlackwaterError
+from slackwater.quota.domain.claim_decisions import amount_text
 from slackwater.resources.hooks import Hooks, InForce
 from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import StoredResource
@@ -128,7 +129,8 @@ def unoffered(quota: Quota, total: Amounts) -> str:
     missing = sorted({*quota.maximum, *quota.minimum} - {key for key, amount in total.items() if amount > 0})
     found = [f"no node has {', '.join(missing)}: claims for it wait until one has"] if missing else []
     found += [
-        f"min {amount} {resource} is more than the {total[resource]} of all nodes"
+        f"min {amount_text(resource, amount)} {resource} is more than the {amount_text(resource, total[resource])}"
+        " of all nodes"
         for resource, amount in sorted(quota.minimum.items())
         if resource not in missing and amount > total[resource]
     ]
