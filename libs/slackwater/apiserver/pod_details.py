@@ -27,11 +27,13 @@ MOST_RULE_BYTES: Final = 4096
 """JSON of the rules of one pod; a report has those of a hundred pods."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS: Final = frozenset(map(str, LabelOperator))
+_HOST: Final = "kubernetes.io/hostname"
 _MOST_PORT: Final = 65_535
 _PORTABLE_VOLUMES: Final = frozenset(
     {"configMap", "downwardAPI", "emptyDir", "hostPath", "image", "gitRepo", "nfs", "projected", "secret"}
 )
 """Volumes that any node can have. Where another kind may be mounted says an object that is not read."""
+_CLAIMS: Final = frozenset({"persistentVolumeClaim", "ephemeral"})
 
 
 class _UnreadError(Exception):
@@ -75,7 +77,10 @@ def rules_of(item: Json) -> PlacementRules | None:
     volumes = items_in(spec, "volumes")
     if items_in(object_in(affinity, "podAffinity"), _REQUIRED):
         unread.append("pod-affinity")
-    if any(volume.keys() - _PORTABLE_VOLUMES - {"name"} for volume in volumes):
+    claims_volumes = any(volume.keys() & _CLAIMS for volume in volumes)
+    if claims_volumes:
+        unread.append("volume-claims")
+    if any(volume.keys() - _PORTABLE_VOLUMES - _CLAIMS - {"name"} for volume in volumes):
         unread.append("volumes")
     if items_in(spec, "resourceClaims"):
         unread.append("resource-claims")
@@ -89,7 +94,7 @@ def rules_of(item: Json) -> PlacementRules | None:
         resources=_other_requests(spec),
         unread=tuple(dict.fromkeys(unread)),
         local_storage=any("emptyDir" in volume or "hostPath" in volume for volume in volumes),
-        claims_volumes=any("persistentVolumeClaim" in volume or "ephemeral" in volume for volume in volumes),
+        claims_volumes=claims_volumes,
     )
     if rules == NO_RULES:
         return None
@@ -116,13 +121,14 @@ def _ready_condition(status: Json) -> Json:
 
 
 def _node_terms(affinity: Json) -> Iterator[tuple[LabelRequirement, ...]]:
-    """An empty term matches no node, so it is left out; of several terms one must hold."""
+    """An empty term matches no node, so it is left out beside others; of several terms one must hold."""
     terms = items_in(object_in(affinity, _REQUIRED), "nodeSelectorTerms")
-    for term in terms:
-        if term.get("matchFields"):
-            raise _UnreadError
-        if requirements := _requirements(items_in(term, "matchExpressions")):
-            yield requirements
+    if any(term.get("matchFields") for term in terms):
+        raise _UnreadError
+    found = [_requirements(items_in(term, "matchExpressions")) for term in terms]
+    yield from filter(None, found)
+    if found and not any(found):
+        yield (_nothing(_HOST),)
 
 
 def _tolerations(spec: Json) -> Iterator[PodToleration]:
@@ -161,7 +167,7 @@ def _spread(spec: Json, own: Json) -> Iterator[SpreadRule]:
 
 
 def _nothing(key: str) -> LabelRequirement:
-    """A condition that no labels fulfil: a constraint without a selector selects no pod."""
+    """A condition that no labels fulfil: a constraint without a selector selects no pod, an empty term no node."""
     return LabelRequirement(key, LabelOperator.IN, ())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 Params = Mapping[str, Any]
 """By name: text, numbers, booleans, times, or sequences of them; None: not given."""
+_QUOTED = re.compile(r'"([^"]*)"')
 READS = frozenset({"GET", "HEAD"})
 MISSING_FIELD = (
     "the server's answer has no field {name!r}, which this command ({version}) needs: upgrade the server, "
@@ -35,7 +37,7 @@ class Answer(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer: its JSON (text, if it is not JSON), the ETag of the document, and the server's warning."""
+    """An answer: its JSON (text, if it is not JSON), the ETag of the document, and the server's warnings."""
 
     body: Any
     etag: str = ""
@@ -45,8 +47,8 @@ class Reply:
 def reply_of(response: httpx2.Response) -> Reply:
     """A successful answer. Raises the error that a problem document describes."""
     body = answer_of(response)
-    warning = response.headers.get("warning", "").partition('"')[2].rstrip('"')
-    return Reply(body, response.headers.get("etag", ""), warning)
+    warnings = _QUOTED.findall(response.headers.get("warning", ""))
+    return Reply(body, response.headers.get("etag", ""), "; ".join(warnings))
 
 
 def answer_of(response: httpx2.Response) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from slackwater.client.answers import READS, Params, Reply, error_of, given, reply_of
@@ -28,6 +28,8 @@ class Transport:
     http: httpx2.Client
     explain: Explain = lambda _, error: error
     """Adds advice to an error that the server named."""
+    warned: set[str] = field(default_factory=set)
+    """Warnings that were shown: a document that is tried and then stored has each twice."""
 
     @classmethod
     def open(

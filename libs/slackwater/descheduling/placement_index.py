@@ -164,14 +164,12 @@ class _PodGroups:
         self._selected: dict[Hashable, tuple[str, AntiAffinityRule | SpreadRule, Counts]] = {}
 
     def place(self, pod: PlacedPod, column: int) -> None:
-        """Move a pod, or add it."""
+        """Move a pod, or add it. It counts there as it is given: what comes may have other rules than what leaves."""
         uid = pod.uid or f"to come {len(self.at)}"
         if uid in self.at:
             self._count(uid, self.by_uid[uid], self.at[uid], -1)
-        else:
-            self.by_uid[uid] = pod
-        self.at[uid] = column
-        self._count(uid, self.by_uid[uid], column, 1)
+        self.at[uid], self.by_uid[uid] = column, pod
+        self._count(uid, pod, column, 1)
 
     def taken(self, port: HostPort, but: str) -> set[int]:
         """Returns the nodes where another pod has a port that conflicts."""

@@ -6,6 +6,7 @@ Preferences are not among them: taints of the effect PreferNoSchedule apart, a r
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
@@ -27,6 +28,7 @@ FewLabels = Annotated[dict[Key, Key], Len(0, MOST_RULES), Meta(max_length=MOST_R
 FewAmounts = Annotated[dict[Key, Count], Len(0, MOST_RULES), Meta(max_length=MOST_RULES)]
 Skew = Annotated[int, Interval(ge=1, le=MOST_SKEW), Meta(ge=1, le=MOST_SKEW)]
 PortNumber = Annotated[int, Interval(ge=1, le=65_535), Meta(ge=1, le=65_535)]
+_WHOLE = re.compile(r"[+-]?[0-9]{1,63}")
 TOO_LARGE, UNKNOWN_VALUES = "too-large", "unknown-values"
 OPAQUE = frozenset({TOO_LARGE, UNKNOWN_VALUES})
 """Unread as a whole: neither the labels of such a pod nor what it excludes are known."""
@@ -85,10 +87,16 @@ def all_hold(requirements: Iterable[LabelRequirement], labels: Mapping[str, str]
 
 def _compares(value: str | None, bounds: tuple[str, ...], sign: int) -> bool:
     """Whether a whole number is above (sign 1) or below (-1) the only bound; what is no number fulfils nothing."""
-    try:
-        return len(bounds) == 1 and value is not None and sign * (int(value) - int(bounds[0])) > 0
-    except ValueError:
+    if len(bounds) != 1 or value is None:
         return False
+    number, bound = _whole_number(value), _whole_number(bounds[0])
+    return number is not None and bound is not None and sign * (number - bound) > 0
+
+
+def _whole_number(text: str) -> int | None:
+    """As the API server parses it, in 64 bits; `int` takes `1_0` and digits of other scripts, too."""
+    number = int(text) if _WHOLE.fullmatch(text) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 @record(frozen=True, slots=True)

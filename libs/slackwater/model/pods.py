@@ -20,7 +20,7 @@ LABEL_NUMA_BOUND, LABEL_CPU_POOL = "slackwater.io/numa-bound", "slackwater.io/cp
 carries the label."""
 
 
-RUNNING, FAILED = "Running", "Failed"
+PENDING, RUNNING, FAILED = "Pending", "Running", "Failed"
 """Phases of a pod, as Kubernetes names them."""
 
 

@@ -89,8 +89,9 @@ def _rounded_up(number: Decimal, factor: int) -> int:
     return int(_EXACT.multiply(number, Decimal(factor)).to_integral_value(ROUND_CEILING, _EXACT))
 
 
-def _units(text: str, factor: int, field: str, allowed: str, most: int) -> int:
-    """The quantity times `factor`, rounded up. Raises InvalidInput above `most`, the limit of a machine."""
+def _units(text: str, factor: int, field: str, allowed: str, most: int, *, capped: bool) -> int:
+    """The quantity times `factor`, rounded up. Above `most`, the limit of a machine, it is that if `capped`, or raises
+    InvalidInput."""
     number = _number(text.strip())
     shown = f"{text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
     if number is None:
@@ -98,19 +99,22 @@ def _units(text: str, factor: int, field: str, allowed: str, most: int) -> int:
     if number < 0:
         raise InvalidInput(f"{field}: {shown} must not be negative; allowed: {allowed}", field=field)
     if number > Decimal(most) / factor:
+        if capped and number.adjusted() <= _MOST_EXPONENT:
+            return most
         raise InvalidInput(f"{field}: {shown} is more than any machine has ({most}); allowed: {allowed}", field=field)
     return _rounded_up(number, factor)
 
 
-def parse_cpu_milli(text: str, field: str = "cpu") -> int:
-    """Milli-cores of `2`, `0.5` or `1500m`. Raises InvalidInput with `field`."""
-    return _units(text, 1000, field, "cores like 2 or 0.5, milli-cores like 1500m", MOST_CPU_MILLI)
+def parse_cpu_milli(text: str, field: str = "cpu", *, capped: bool = False) -> int:
+    """Milli-cores of `2`, `0.5` or `1500m`; `capped`: at most what a machine has. Raises InvalidInput with `field`."""
+    return _units(text, 1000, field, "cores like 2 or 0.5, milli-cores like 1500m", MOST_CPU_MILLI, capped=capped)
 
 
-def parse_memory_bytes(text: str, field: str = "memory") -> int:
-    """Bytes of `1Gi`, `1.5G`, `512Mi` or `1000`. Raises InvalidInput with `field`."""
+def parse_memory_bytes(text: str, field: str = "memory", *, capped: bool = False) -> int:
+    """Bytes of `1Gi`, `1.5G`, `512Mi` or `1000`; `capped`: at most what a machine has. Raises InvalidInput with
+    `field`."""
     allowed = f"bytes like 1000, or with one of {' '.join(filter(None, SUFFIXES))}"
-    return _units(text, 1, field, allowed, MOST_MEMORY_BYTES)
+    return _units(text, 1, field, allowed, MOST_MEMORY_BYTES, capped=capped)
 
 
 def canonical_quantity(amount: int) -> str:

@@ -1,6 +1,7 @@
 """Reads a node's annotations about amounts: reservations, raw allocatable, CPU normalisation and third-party use.
 
-Annotation names are those of the field. An unreadable annotation is reported and its last readable value stays, so
+Annotation names are those of the field. Amounts are capped: more than a machine has is all of it, such as `16000` CPUs
+where an `m` was forgotten. An unreadable annotation is reported and its last readable value stays, so
 that a typing error does not give back what is reserved; the others still apply.
 """
 
@@ -141,7 +142,7 @@ def _reservation(text: str) -> Resources:
     readable = {"cpu": 0, "memory": 0}
     for resource, parse in (("cpu", parse_cpu_milli), ("memory", parse_memory_bytes)):
         try:
-            readable[resource] = parse(str(amounts.get(resource, 0)), f"resources.{resource}")
+            readable[resource] = parse(str(amounts.get(resource, 0)), f"resources.{resource}", capped=True)
         except InvalidInput as error:
             problems.append(error)
     named = Resources(readable["cpu"], readable["memory"])
@@ -184,7 +185,9 @@ def _third_party(allocation: Mapping[str, Any]) -> ThirdParty:
 def _amounts(document: Any, name: str) -> Resources:
     known = _mapping(document, name)
     cpu, memory = str(known.get("cpu", 0)), str(known.get("memory", 0))
-    return Resources(parse_cpu_milli(cpu, f"{name}.cpu"), parse_memory_bytes(memory, f"{name}.memory"))
+    return Resources(
+        parse_cpu_milli(cpu, f"{name}.cpu", capped=True), parse_memory_bytes(memory, f"{name}.memory", capped=True)
+    )
 
 
 def _object(text: str, name: str) -> Mapping[str, Any]:

@@ -22,13 +22,15 @@ class Change(Generic[R, V]):
     document  as it is stored (None: deleted)
     before    what was stored (empty: nothing)
     would     of a dry run: what would be in force
-    warning   why this replica does not follow it yet, although it is stored, or what its author is to know of it
+    warning   why this replica does not follow it yet, although it is stored
+    notice    what its author is to know of it, such as that it has no effect yet
     """
 
     document: R | None
     before: Mapping[str, Any]
     would: InForce[R, V] | None = None
     warning: str = ""
+    notice: str = ""
 
     @property
     def is_new(self) -> bool:
@@ -117,22 +119,27 @@ class ChangeResources(Generic[R, V]):
                 self.in_force.check(document, rows)
             would = self.in_force.as_if(rows, {each.row.name: each.document for each in staged if each.is_changed})
             self.hooks.validate_together([each.row.name for each in staged], self.in_force.now, would, prepared)
+            notice = self._notice(staged, would)
             if dry_run:
-                return [Change(each.document, each.before, would) for each in staged]
+                return [Change(each.document, each.before, would, notice=notice) for each in staged]
             changed = [each.row for each in staged if each.is_changed]
             await self.hooks.confirm(transaction.unit, [row_of(stored, row.name) for row in changed], would)
             for row in changed:
                 await transaction.save(row)
-        noticed = (self.hooks.notice(would.values[each.row.name]) for each in staged if each.row.name in would.values)
-        warning = "; ".join(filter(None, noticed))
-        if any(each.is_changed for each in staged):
-            warning = await self._try_to_follow() or warning
+        warning = await self._try_to_follow() if any(each.is_changed for each in staged) else ""
         shown: Sequence[R] = [each.document for each in staged]
         try:
             shown = await self._with_status(shown)
         except Unavailable as error:
             warning = warning or f"stored; the status is not known: {error.message}"
-        return [Change(document, each.before, warning=warning) for document, each in zip(shown, staged, strict=True)]
+        return [
+            Change(document, each.before, warning=warning, notice=notice)
+            for document, each in zip(shown, staged, strict=True)
+        ]
+
+    def _notice(self, staged: Sequence[_Staged[R]], would: InForce[R, V]) -> str:
+        noticed = (self.hooks.notice(would.values[each.row.name]) for each in staged if each.row.name in would.values)
+        return "; ".join(filter(None, noticed))
 
     async def delete(self, name: str, *, by: str = "", generation: int = 0, dry_run: bool = False) -> Change[R, V]:
         """Delete a document, or withdraw one that the service made. Raises NotFound, and Conflict for the parent or

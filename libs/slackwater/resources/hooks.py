@@ -85,7 +85,7 @@ class Hooks(Generic[R, V]):
         """
 
     def notice(self, value: V) -> str:
-        """Returns what the author of a document that was stored is to know, such as that it has no effect yet."""
+        """Returns what the author of a document is to know, stored or tried, such as that it has no effect yet."""
         return ""
 
     def accepted(self, value: V, row: StoredResource) -> V:

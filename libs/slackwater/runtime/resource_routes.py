@@ -200,11 +200,11 @@ def _put_endpoint(served: Served[Any, Any]) -> Callable[..., Any]:
         refuse_other_name(wanted, name)
         expected = await served.expected(name, if_match, wanted.metadata.generation)
         done = await served.change.put(wanted.with_generation(expected), by=principal.name, dry_run=dry_run)
+        _warn(response, done)
         if dry_run:
             return await served.answer(done, arguments)
         response.status_code = 201 if done.is_new else 200
         stored: Any = done.document
-        _warn(response, done)
         response.headers["etag"] = etag(stored.metadata.generation)
         return stored
 
@@ -338,10 +338,16 @@ def _add_parent(router: Routes, served: Served[Any, Any]) -> None:
 
 
 def _warn(response: Response, done: Change[Any, Any]) -> None:
-    """Set the header in which Kubernetes' API also answers warnings of a change that succeeded."""
-    if done.warning:
-        plain = done.warning.encode("ascii", "replace").decode().replace("\\", " ").replace('"', "'")
-        response.headers["warning"] = f'299 - "{" ".join(plain.split())}"'
+    """Set the header in which Kubernetes' API also answers warnings of a change that succeeded: 299 for what holds as
+    long as the document is as it is, 199 for what passes."""
+    found = [f'{code} - "{_quotable(text)}"' for code, text in ((199, done.warning), (299, done.notice)) if text]
+    if found:
+        response.headers["warning"] = ", ".join(found)
+
+
+def _quotable(text: str) -> str:
+    plain = text.encode("ascii", "replace").decode().replace("\\", " ").replace('"', "'")
+    return " ".join(plain.split())
 
 
 def refuse_other_name(wanted: Resource, name: str) -> None:

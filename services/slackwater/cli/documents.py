@@ -156,8 +156,10 @@ def _answered(
         reply = transport.exchange(method, path, params, body=body, timeout=None if nodes is None else TRIAL_SECONDS)
     except InvalidInput as error:
         raise InvalidInput(f"{origin}: {error.message}", code=error.code) from None
-    if reply.warning:
-        message(f"warning: {origin}: {reply.warning}")
+    warning = f"warning: {origin}: {reply.warning}"
+    if reply.warning and warning not in transport.warned:
+        transport.warned.add(warning)
+        message(warning)
     return reply.body
 
 

@@ -14,12 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from slackwater.model.errors import Conflict, NotFound, SlackwaterError
+from slackwater.model.errors import Conflict, NotFound, SlackwaterError, Unavailable
+from slackwater.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from slackwater.client import AsyncClient
     from slackwater.client.generated.models import ClaimView
     from slackwater.runtime.state import Endpoint
+
+log = get_logger(__name__)
 
 POOL: Final = "simulated"
 LENDER, BORROWER = "team-a", "team-b"
@@ -34,7 +37,7 @@ _BATCH: Final = {
     "scopeSelector": {"matchExpressions": [{"scopeName": "QOSClass", "operator": "In", "values": ["BE"]}]},
     "allowedActions": ["throttle", "evict"],
 }
-_RULE: Final = {
+SURGE_RULE: Final[Mapping[str, Any]] = {
     "name": "prod-surge",
     "metricRule": {"name": "prod_cpu_pressure", "value": 0.2},
     "avoidanceThreshold": 5,
@@ -57,6 +60,7 @@ class SimulatedDay:
     submitted: int = 0
     started: dict[str, float] = field(default_factory=dict)
     """By claim, since when it runs."""
+    refused: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.began = self.monotonic()
@@ -71,9 +75,17 @@ class SimulatedDay:
                 for team in (BORROWER, LENDER):
                     await self._claims(team)
                 await self._move()
-            except SlackwaterError:  # the services have just begun, or are about to end
+            except Unavailable:  # the services have just begun, or are about to end
                 pass
+            except SlackwaterError as error:
+                self._note_refused(error)
             await self.sleep(STEP_SECONDS)
+
+    def _note_refused(self, error: SlackwaterError) -> None:
+        """A refusal is tried again each round, and said once."""
+        if error.message not in self.refused:
+            self.refused.add(error.message)
+            log.warning("simulated day refused", code=error.code, reason=error.message)
 
     async def _write(self) -> bool:
         client = self.client
@@ -81,7 +93,7 @@ class SimulatedDay:
         if present.metadata.generation == 1:
             changed = present.model_dump(mode="json", by_alias=True, exclude_none=True)
             changed["spec"]["mode"] = "evict"
-            changed["spec"]["rules"].append(_RULE)
+            changed["spec"]["rules"].append(dict(SURGE_RULE))
             await client.put_avoidance_action("evict", _document("AvoidanceAction", "evict", _ENDS))
             await client.put_pod_qos("batch", _document("PodQOS", "batch", _BATCH))
             await client.put_autonomy(POOL, _document("Autonomy", POOL, {"mode": "evict", "nodePool": POOL}))
@@ -142,8 +154,12 @@ def _document(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def live_day(endpoint: Endpoint) -> None:
-    """Runs the day against a stack until it is cancelled."""
+    """Runs the day against a stack until it is cancelled. An error of its own is logged when it happens, and ends the
+    day alone: the fleet goes on."""
     from slackwater.client import AsyncClient
 
-    async with AsyncClient(endpoint.http_url, token=endpoint.token) as client:
-        await SimulatedDay(client).run()
+    try:
+        async with AsyncClient(endpoint.http_url, token=endpoint.token) as client:
+            await SimulatedDay(client).run()
+    except Exception:
+        log.exception("simulated day ended")

@@ -170,10 +170,6 @@ class FleetReads(Protocol):
         """Throttles and restores of these nodes, newest first."""
         ...
 
-    async def waterline(self, node: str | None) -> float | None:
-        """The waterline on prod CPU pressure that the newest effect names (of this node, or of any)."""
-        ...
-
 
 class StrategyReads(Protocol):
     """Reads of ColocationStrategies in effect."""

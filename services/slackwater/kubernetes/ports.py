@@ -106,13 +106,14 @@ class CordonMeter(Protocol):
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
     """A document as its service has it. `status` is what its kind declares beside the conditions; `warning` says why it
-    is not in force yet although it is stored."""
+    is not in force yet although it is stored, `notice` what its author is to know of it."""
 
     name: str
     generation: int
     author: str
     status: Mapping[str, Any]
     warning: str = ""
+    notice: str = ""
 
 
 class DocumentApi(Protocol):

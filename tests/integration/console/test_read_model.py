@@ -86,7 +86,6 @@ async def everything(model: ReadModel) -> dict[str, Any]:
         "shown behind": await model.nodes_shown(NodeQuery(offset=2), END - FRESH, 0.9),
         "throttled": await model.throttled_pods(START + timedelta(seconds=SURGE[0]), 5),
         "actions": await model.actions_on(["edge-7"], middle, 3),
-        "waterlines": [await model.waterline(name) for name in (None, "edge-7", "nowhere")],
         "of a pod": await model.decisions(DecisionFilter(pod="encode-video-0")),
         "of a spared pod": [await model.decisions(DecisionFilter(pod="checkout-0", spared=s)) for s in (False, True)],
         "of a pool": [await model.decisions(DecisionFilter(pool=pool, limit=9)) for pool in ("edge", "nowhere")],
@@ -263,7 +262,7 @@ async def test_an_empty_read_model_knows_nothing_and_says_so_calmly(model: ReadM
     assert all(count == 0 and not nodes for count, nodes in answers["shown"])
     assert answers["sums of pools"] == [None, None, None]
     assert answers["offers of pools"] == [[], []]
-    summed = {"counts", "level", "totals", "shown", "shown by name", "shown behind", "waterlines"}
+    summed = {"counts", "level", "totals", "shown", "shown by name", "shown behind"}
     summed |= {"sums of pools", "offers of pools", "of a spared pod", "of a pool"}
     assert all(not answer for question, answer in answers.items() if question not in summed)
 

@@ -149,13 +149,8 @@ async def test_a_broken_effect_leaves_the_times_of_the_loop(site: MakeSite) -> N
         await made.sql.execute(
             "INSERT INTO effect (decision_id, measured_at, body) VALUES ($1, now(), $2)", f"d{number}", body
         )
-    await made.sql.execute(
-        "INSERT INTO effect (decision_id, measured_at, body) VALUES ('w', now(), $1)",
-        '{"metric": "prod_cpu_pressure", "waterline": "x"}',
-    )
     async with made.running(console, ConsoleSettings()) as service:
         assert len(await service.model.loop_times(SINCE, 10)) == 3
-        assert await service.model.waterline(None) is None
 
 
 async def test_no_column_of_the_read_model_holds_a_time_that_cannot_be_read(site: MakeSite) -> None:

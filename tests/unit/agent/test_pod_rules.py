@@ -21,6 +21,8 @@ from slackwater.model.placement_rules import (
 ZONE_A = {"key": "zone", "operator": "In", "values": ["a"]}
 OF_X = {"matchLabels": {"app": "x"}}
 HOST = "kubernetes.io/hostname"
+NOWHERE = LabelRequirement(HOST, values=())
+"""What no labels fulfil."""
 
 
 def required(kind: str, *terms: dict[str, Any]) -> dict[str, Any]:
@@ -62,6 +64,11 @@ def spread_by(**fields: Any) -> dict[str, Any]:
         (
             required("nodeAffinity", {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}),
             PlacementRules(unread=("node-affinity",)),
+        ),
+        (required("nodeAffinity", {}), PlacementRules(affinity=((NOWHERE,),))),
+        (
+            required("nodeAffinity", {"matchExpressions": [{"key": "n", "operator": "Gt", "values": ["1_0"]}]}),
+            PlacementRules(affinity=((LabelRequirement("n", LabelOperator.GT, ("1_0",)),),)),
         ),
         (required("podAffinity", {"topologyKey": "zone"}), PlacementRules(unread=("pod-affinity",))),
         (
@@ -119,7 +126,11 @@ def spread_by(**fields: Any) -> dict[str, Any]:
         ({"volumes": [{"emptyDir": {}}]}, PlacementRules(local_storage=True)),
         (
             {"volumes": [{"persistentVolumeClaim": {"claimName": "c"}}]},
-            PlacementRules(unread=("volumes",), claims_volumes=True),
+            PlacementRules(unread=("volume-claims",), claims_volumes=True),
+        ),
+        (
+            {"volumes": [{"ephemeral": {"volumeClaimTemplate": {}}}, {"csi": {"driver": "d"}}]},
+            PlacementRules(unread=("volume-claims", "volumes"), claims_volumes=True),
         ),
         ({"nodeSelector": {f"k{number}": "v" for number in range(65)}}, PlacementRules(unread=("too-large",))),
         ({"nodeSelector": {"k": "v" * 4096}}, PlacementRules(unread=("too-large",))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -19,8 +20,11 @@ from slackwater.cli.simulated_day import (
     RUN_SECONDS,
     SimulatedDay,
 )
+from slackwater.cli.up import _beside
 from slackwater.client.generated.models import NodeQos
-from slackwater.model.errors import NotFound
+from slackwater.model.errors import InvalidInput, NotFound
+from slackwater.runtime.state import Endpoint
+from slackwater.telemetry.logs import configure
 
 NODEQOS: dict[str, Any] = {
     "apiVersion": "slackwater.io/v1alpha1",
@@ -136,3 +140,37 @@ async def test_a_pod_moves_from_the_smallest_offer_to_the_largest() -> None:
     await Rounds(api).at(0, MOVE_SECONDS / 2, MOVE_SECONDS / 2 + 5)
     [spec] = [body["spec"] for name, body in api.written.items() if name.startswith("pod_migration_job/")]
     assert (spec["podRef"], spec["targetNode"]) == ({"uid": "u0"}, "n2")
+
+
+async def test_an_error_of_the_day_is_logged_when_it_happens(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was raised at the end of `up` alone, hours later."""
+
+    async def broken(_day: SimulatedDay) -> None:
+        raise KeyError("spec")
+
+    configure("slackwater", level="warning")
+    monkeypatch.setattr(SimulatedDay, "run", broken)
+    async with _beside(Endpoint("http://127.0.0.1:1", "", 1), is_day=True):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        logged = capsys.readouterr().err
+    assert "simulated day ended" in logged
+    assert "KeyError" in logged
+
+
+async def test_what_is_refused_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configure("slackwater", level="warning")
+    api = Api()
+
+    async def refuse(_name: str, _body: Any) -> None:
+        raise InvalidInput("spec.mode: 'evict' is not allowed", code="invalid_document")
+
+    monkeypatch.setattr(api, "put_autonomy", refuse, raising=False)
+    await Rounds(api).at(0, 5, 10)
+    logged = capsys.readouterr().err
+    assert logged.count("simulated day refused") == 1
+    assert "spec.mode" in logged

@@ -107,6 +107,16 @@ def test_nothing_is_kept_back_that_is_not_there() -> None:
     assert notes_of(much, CAPACITY).reserved == CAPACITY
 
 
+@pytest.mark.parametrize("amount", ["16000", "1e30", "10E", 99_999_999])
+def test_more_than_any_machine_has_is_all_that_there_is(amount: object) -> None:
+    """Such as a forgotten `m`: what is certainly meant is a reservation."""
+    written = json.dumps({"resources": {"cpu": amount, "memory": f"{amount}Gi" if amount == "16000" else "16Ei"}})
+    notes = notes_of({"slackwater.io/reservation": written}, CAPACITY)
+    assert (notes.reserved, notes.problems) == (CAPACITY, ())
+    raw = {"slackwater.io/raw-allocatable": json.dumps({"cpu": amount, "memory": "16Ei"})}
+    assert allocatable_of(raw, CAPACITY) == CAPACITY
+
+
 def test_our_own_name_wins_and_nothing_said_changes_nothing() -> None:
     both = {"node.koordinator.sh/cpu-normalization-ratio": "2", "slackwater.io/cpu-normalization-ratio": "3.00"}
     assert notes_of(both, CAPACITY).cpu_ratio == "3"

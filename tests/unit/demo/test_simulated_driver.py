@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from slackwater.agent.adapters.simulated import CpuClaim, SimulatedDriver, divide, fill, settle
 from slackwater.agent.adapters.simulated_load import (
     DAY_SECONDS,
+    DAY_SURGE_SECONDS,
     REST_LOAD,
     REST_SECONDS,
     RESUBMITTED_SECONDS,
@@ -23,6 +24,8 @@ from slackwater.agent.adapters.simulated_load import (
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.knobs import Knob
+from slackwater.agent.settings import AgentSettings
+from slackwater.cli.simulated_day import SURGE_RULE
 from slackwater.demo.scenes.fleet import WATERLINE
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.tiers import Tier
@@ -190,16 +193,31 @@ async def test_a_day_of_the_fleet_lends_most_of_the_time_and_surges_once() -> No
             rooms.append(CAPACITY * 0.65 - prod)
             assert batch <= 0.25 * CAPACITY + 1
             assert shares.prod_pressure < 0.035
-    assert surges == 20
+    assert surges == DAY_SURGE_SECONDS
     assert min(rooms) > 0.25 * CAPACITY, "what 65 % of the machine leave beside prod"
     assert max(rooms) - min(rooms) > 0.15 * CAPACITY, "prod has a rhythm"
     assert min(waiting) > 0.1, "prod lacks CPU during its surge"
 
 
 @given(st.integers(0, 99))
-def test_one_machine_of_five_surges_at_a_time(seconds: int) -> None:
+def test_one_machine_of_the_fleet_surges_at_a_time(seconds: int) -> None:
     at = EPOCH + timedelta(seconds=seconds * 9)
-    assert len([number for number in range(1, 21) if surging_by_day(number, at)]) in (0, 4)
+    assert len([number for number in range(1, 21) if surging_by_day(number, at)]) in (0, 1)
+
+
+def test_four_machines_of_five_have_no_surge_in_a_day_and_go_on_lending() -> None:
+    """A machine that has surged lends nothing from then on: after a day in which each did, none lent."""
+    day = [EPOCH + timedelta(seconds=second) for second in range(DAY_SECONDS)]
+    surges = {number: sum(surging_by_day(number, at) for at in day) for number in range(1, 21)}
+    assert {number for number, seconds in surges.items() if seconds} == {1, 6, 11, 16}
+    assert set(surges.values()) == {0, DAY_SURGE_SECONDS}
+
+
+def test_a_surge_is_longer_than_the_samples_of_the_eviction_that_it_causes() -> None:
+    """With 20 s nothing was ever evicted: five samples of a report every five seconds take 25."""
+    assert (
+        2 * SURGE_RULE["avoidanceThreshold"] * AgentSettings.model_fields["report_seconds"].default < DAY_SURGE_SECONDS
+    )
 
 
 async def test_by_day_an_evicted_job_is_followed_by_the_next() -> None:

@@ -141,6 +141,22 @@ async def test_a_resource_is_stored_by_the_name_of_the_cluster_and_answered(clus
     assert cluster.stored("autonomies") == {}
 
 
+async def test_what_its_author_is_to_know_is_in_the_condition_of_a_resource_that_is_followed(
+    cluster: DocumentCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written once: nothing is tried again for it."""
+    hooks = cluster.kinds["autonomies"].change.hooks
+    monkeypatch.setattr(hooks, "notice", lambda value: "no node is in it", raising=False)
+    async with cluster.running():
+        await cluster.apply(AUTONOMIES, "gold", mode="evict", nodePool="gold")
+        condition = cluster.condition(AUTONOMIES, "gold")
+        assert (condition["status"], condition["reason"]) == ("True", "Followed")
+        assert condition["message"] == "no node is in it"
+        written = cluster.status_writes()
+        await cluster.seconds(65)
+        assert cluster.status_writes() == written
+
+
 async def test_what_the_service_refuses_is_said_and_the_former_generation_stays(cluster: DocumentCluster) -> None:
     async with cluster.running():
         await cluster.apply(AUTONOMIES, "gold", mode="evict", nodePool="gold")

@@ -129,8 +129,23 @@ async def test_a_move_waits_for_its_disruption_budget_and_says_so() -> None:
         assert getattr(import_module(module), name)(**record.replay.arguments) == record.result, record
 
 
-@pytest.mark.parametrize(("healthy", "always", "goes"), [(2, False, True), (1, False, False), (1, True, True)])
-async def test_an_unready_pod_goes_and_takes_no_ready_pods_place(*, healthy: int, always: bool, goes: bool) -> None:
+CRASHING = PodStatus(ready=False, reason="CrashLoopBackOff")
+PENDING = PodStatus(ready=False, phase="Pending", reason="ImagePullBackOff")
+
+
+@pytest.mark.parametrize(
+    ("pod_status", "healthy", "always", "goes"),
+    [
+        (CRASHING, 2, False, True),
+        (CRASHING, 1, False, False),
+        (CRASHING, 1, True, True),
+        (PENDING, 1, False, True),  # the API server asks no budget for a pod that has not begun
+        (PENDING, 0, False, True),
+    ],
+)
+async def test_an_unready_pod_goes_and_takes_no_ready_pods_place(
+    *, pod_status: PodStatus, healthy: int, always: bool, goes: bool
+) -> None:
     scene = MoveScene()
     for each in scene.nodes.values():
         each.facts["reports"] = tuple(map(str, PodDetail))
@@ -138,7 +153,7 @@ async def test_an_unready_pod_goes_and_takes_no_ready_pods_place(*, healthy: int
         for uid, node in (("web-0", "n0"), ("web-1", "n0"), ("web-2", "n1")):
             scene.nodes[node].pods[uid].labels["app"] = "web"
         web = scene.nodes["n0"].pods
-        web["web-0"] = replace(web["web-0"], status=PodStatus(ready=False, reason="CrashLoopBackOff"))
+        web["web-0"] = replace(web["web-0"], status=pod_status)
         counts = {"expected": 3, "healthy": healthy, "allowed": 0, "unready_always": always}
         await scene.publish(budget("web", min_available="2", **counts))
         for name, pod in (("unready", "web-0"), ("ready", "web-1")):

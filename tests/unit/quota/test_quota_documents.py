@@ -138,3 +138,33 @@ async def test_a_tree_has_one_profile() -> None:
     with pytest.raises(Conflict, match="tree gold is that of quotaprofile gold") as refused:
         await found.change.put(QuotaProfile.parse({"metadata": {"name": "blue"}, "spec": {"tree": "gold"}}))
     assert refused.value.code == "quota_tree_taken"
+
+
+POOL = {"cpu": 60_000, "memory": 2**37}
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (quota("a", max={"nvidia.com/gpu": 8}), "no node has nvidia.com/gpu: claims for it wait until one has"),
+        (quota("a", min={"gpu": 1, "cpu": 1}, max={"gpu": 1, "cpu": 1}), "no node has gpu"),
+        (quota("a", min={"cpu": 80}, max={"cpu": 90}), "min 80 cpu is more than the 60 of all nodes"),
+        (quota("a", min={"cpu": 60}, max={"cpu": 90}), ""),
+        (quota("a", max={"memory": "1Gi"}), ""),
+    ],
+)
+async def test_what_no_node_has_is_said_when_it_is_tried_and_when_it_is_stored(
+    document: ElasticQuota, words: str
+) -> None:
+    found = await scene()
+    hooks = found.change.hooks
+    assert isinstance(hooks, ElasticQuotaHooks)
+    totals: dict[str, Mapping[str, int]] = {}
+    hooks.follow(hooks._claims, hooks._claims_for_change, hooks._preview, lambda: totals)
+    assert (await found.change.put(document, dry_run=True)).notice == "", "before any node is known nothing is"
+    totals[""] = POOL
+    tried = await found.change.put(document, dry_run=True)
+    stored = await found.change.put(document)
+    assert tried.notice == stored.notice
+    assert words in tried.notice
+    assert bool(tried.notice) == bool(words)

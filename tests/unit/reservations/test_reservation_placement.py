@@ -114,6 +114,18 @@ def test_a_pod_with_unread_rules_does_not_keep_itself_off_its_node() -> None:
     assert place_all([asks], [room])[0].node == "a"
 
 
+def test_room_is_kept_by_the_rules_of_the_template_and_not_of_the_pod_that_leaves() -> None:
+    """The pod took no port when it came; its next one will. Both forms keep the port."""
+    there = replace(TEMPLATE, uid="u", node="a")
+    left = [room_of(PlacementNode("a", {"cpu": 4000, "memory": 64, PODS: 10}), [there], (), LIMITS), node("b")]
+    first = reservation(node="a", template=replace(TEMPLATE, uid="u", host_ports=(HostPort(80),)))
+    second = reservation(name="r2", template=replace(TEMPLATE, host_ports=(HostPort(80),), peak={}))
+    left[1] = replace(left[1], headroom={"cpu": 0, "memory": 0})
+    placed = place_all([first, second], left)
+    assert placed == place_plainly([first, second], left)
+    assert [each.node for each in placed] == ["a", "b"]
+
+
 @given(rooms(), many_reservations())
 def test_the_arrays_find_what_the_plain_form_finds(left: list[NodeRoom], pending: list[Reservation]) -> None:
     assert place_all(pending, left) == place_plainly(pending, left)

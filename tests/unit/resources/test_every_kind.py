@@ -274,13 +274,25 @@ async def test_what_is_stored_and_not_followed_yet_is_a_success_with_a_warning(
     async with scene.client() as client:
         monkeypatch.setattr(scene.store, "read_all", away)
         made = await client.put(url, json=scene.document())
-        warned = "299 - \"stored, but not followed yet: the 'database' went away\""
+        warned = "199 - \"stored, but not followed yet: the 'database' went away\""
         assert (made.status_code, made.headers["warning"]) == (201, warned)
         gone = await client.delete(url)
         assert (gone.status_code, gone.headers["warning"]) == (200, warned)
         monkeypatch.setattr(scene.store, "read_all", read_all)
         again = await client.put(url, json=scene.document())
         assert (again.status_code, again.headers["etag"], "warning" in again.headers) == (201, '"3"', False)
+
+
+@every_kind
+async def test_what_its_author_is_to_know_of_a_document_is_said_when_it_is_tried_too(
+    kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = await opened(kind)
+    monkeypatch.setattr(scene.change.hooks, "notice", lambda value: "nothing has it")
+    async with scene.client() as client:
+        for query in ("?dryRun=true", ""):
+            made = await client.put(f"{kind.path}/{NAME}{query}", json=scene.document())
+            assert made.headers["warning"] == '299 - "nothing has it"', made.text
 
 
 @every_kind

@@ -52,8 +52,10 @@ def test_generations_are_shown_with_what_changed(tmp_path: Path, monkeypatch: py
 
 def test_a_warning_of_the_server_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     def answer(_: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(201, json={"stored": True}, headers={"warning": '299 - "stored, but not followed yet"'})
+        both = '199 - "stored, but not followed yet", 299 - "no node has gpu"'
+        return httpx2.Response(201, json={"stored": True}, headers={"warning": both})
 
     with closing(Transport.open(ServerAccess("http://127.0.0.1"), httpx2.MockTransport(answer))) as transport:
+        assert put(transport, PolicyDocument("a.yaml", AUTONOMY, "gold", {}), dry_run=True) == {"stored": True}
         assert put(transport, PolicyDocument("a.yaml", AUTONOMY, "gold", {}), dry_run=False) == {"stored": True}
-    assert capsys.readouterr().err == "warning: a.yaml: stored, but not followed yet\n"
+    assert capsys.readouterr().err == "warning: a.yaml: stored, but not followed yet; no node has gpu\n"

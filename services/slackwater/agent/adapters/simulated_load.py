@@ -1,8 +1,8 @@
 """What the pods of simulated machines want, by the wall clock, so that an observer can compute it.
 
 The tide is for scenes: every machine surges at the same time, several times a minute, and batch takes all it can get.
-The day is what a fleet that lends looks like: prod has a rhythm, batch wants what it requested, and now and then one
-machine of five surges beyond what it has, while a batch job of it is greedy.
+The day is what a fleet that lends looks like: prod has a rhythm, batch wants what it requested, and every fifth machine
+surges once a day beyond what it has, one after the other, while a batch job of it is greedy.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ REST_LOAD, SURGE_LOAD = 0.10, 0.60
 DAY_SECONDS: Final = 900
 """A day of the fleet."""
 NIGHT_LOAD, NOON_LOAD = 0.12, 0.34
-DAY_SURGE_LOAD, DAY_SURGE_SECONDS, SURGES_A_DAY = 1.25, 20, 5
-"""Each surge meets the machines of one number modulo SURGES_A_DAY, so that no machine has two a day. It takes less than
-a twentieth of it: a longer one would be the peak by which the machine lends."""
+DAY_SURGE_LOAD, DAY_SURGE_SECONDS, SURGES_A_DAY, SURGING_OF = 1.25, 60, 5, 5
+"""One machine of SURGING_OF has one surge a day, in one of SURGES_A_DAY turns. Its peak is all of it from then on, so
+that it lends nothing; the others always do. A surge lasts longer than an eviction's samples."""
 GREED: Final = 6.0
 """How much of its request the greedy job wants during a surge of its machine."""
 RESUBMITTED_SECONDS: Final = 90.0
@@ -37,7 +37,9 @@ def surging_by_day(number: int, at: datetime) -> bool:
     second = at.timestamp() % DAY_SECONDS
     part = DAY_SECONDS / SURGES_A_DAY
     turn, within = divmod(second, part)
-    return int(turn) == number % SURGES_A_DAY and part / 2 <= within < part / 2 + DAY_SURGE_SECONDS
+    own_turn, place = divmod(number - 1, SURGING_OF)
+    is_its_turn = place == 0 and int(turn) == own_turn % SURGES_A_DAY
+    return is_its_turn and part / 2 <= within < part / 2 + DAY_SURGE_SECONDS
 
 
 def prod_load(number: int, at: datetime, load: Load = "tide") -> float:

@@ -185,11 +185,6 @@ class MemoryReadModel(
         found = await self.decisions(DecisionFilter(kinds=kinds, since=since, limit=len(self._decisions)))
         return [each for each in found if each.node in nodes][:limit]
 
-    async def waterline(self, node: str | None) -> float | None:
-        mine = [e for e in self._effects.values() if e.metric == "prod_cpu_pressure" and node in (None, e.node)]
-        newest = max(mine, key=lambda effect: effect.measured_at, default=None)
-        return newest.waterline if newest else None
-
     def _in_pool(self, record: DecisionRecord, wanted: DecisionFilter) -> bool:
         node = self._nodes.get(record.node)
         return wanted.pool is None or (node is not None and node.facts is not None and node.facts.pool == wanted.pool)

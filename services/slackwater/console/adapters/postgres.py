@@ -220,10 +220,6 @@ class PostgresReadModel(
     async def actions_on(self, nodes: Sequence[str], since: datetime, limit: int) -> Sequence[DecisionSummary]:
         return await self._all(_SUMMARY, sql.ACTIONS_ON, nodes=list(nodes), since=since, limit=limit)
 
-    async def waterline(self, node: str | None) -> float | None:
-        rows = await self._rows(sql.WATERLINE, node=node)
-        return rows[0][0] if rows else None
-
     async def decision(self, decision_id: str) -> DecisionRecord | None:
         return await self._one(_RECORD, sql.DECISION, id=decision_id)
 

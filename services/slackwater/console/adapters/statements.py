@@ -224,13 +224,6 @@ ACTIONS_ON = text(
     ORDER BY d.decided_at DESC, d.id COLLATE "C" DESC LIMIT :limit
 """
 )
-WATERLINE = text("""
-    SELECT CASE WHEN jsonb_typeof(body -> 'waterline') = 'number' THEN CAST(body ->> 'waterline' AS float8) END
-    FROM effect
-    WHERE jsonb_typeof(body -> 'waterline') = 'number' AND body ->> 'metric' = 'prod_cpu_pressure'
-      AND (CAST(:node AS text) IS NULL OR body ->> 'node' = :node)
-    ORDER BY measured_at DESC LIMIT 1
-""")
 DECISION = text("SELECT CAST(body AS text) FROM decision WHERE id = :id")
 DECISIONS_ABOUT = text("""
     SELECT CAST(body AS text) FROM decision

@@ -114,7 +114,7 @@ class NodeQuery:
 
 
 DEFAULT_WATERLINE = 0.10
-"""Ensurance's default for prod CPU pressure; used until an effect names another waterline."""
+"""Ensurance's default for prod CPU pressure; used until a NodeQOS is known."""
 SHOWS = ("all", "attention", "above", "throttled", "silent")
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from slackwater.console.domain.fleet import DEFAULT_WATERLINE
 from slackwater.console.domain.resources import ResourceView
 from slackwater.console.domain.strategies import StrategyView
 from slackwater.decisions.reasons import Mode
+from slackwater.waterline.policies.quantity import in_unit_of, text_of
+from slackwater.waterline.registry.metric import Dimension
 
 STRATEGY: Final = "ColocationStrategy"
+NODE_QOS: Final = "NodeQOS"
+PROD_PRESSURE: Final = "prod_cpu_pressure"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,35 @@ def policy_state(view: ResourceView, strategy: StrategyView | None) -> PolicySta
     if spec.get("enable") is False:
         return PolicyState(stage, "disabled")
     return PolicyState(stage, "in force" if strategy is not None else "stored")
+
+
+def fleet_waterline(views: Iterable[ResourceView]) -> float | None:
+    """The lowest waterline on prod CPU pressure in the NodeQOS documents of all nodes; None: no rule has one.
+
+    Before any document is known it is that of ensurance's first.
+    """
+    specs = [_mapping((view.document or {}).get("spec")) for view in views]
+    if not specs:
+        return DEFAULT_WATERLINE
+    rules = [rule for spec in specs if not spec.get("selector") for rule in _items(spec.get("rules"))]
+    found = [_ratio(metric.get("value")) for rule in rules if (metric := _of_prod_pressure(rule))]
+    return min((ratio for ratio in found if ratio is not None), default=None)
+
+
+def _of_prod_pressure(rule: Any) -> Mapping[str, Any]:
+    metric = _mapping(_mapping(rule).get("metricRule"))
+    return metric if metric.get("name") == PROD_PRESSURE else {}
+
+
+def _ratio(written: Any) -> float | None:
+    try:
+        return float(in_unit_of(Dimension.RATIO, text_of(written)))
+    except ValueError:
+        return None
+
+
+def _items(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
 
 
 def degraded_of(rows: Iterable[PolicyRow]) -> list[PolicyRow]:

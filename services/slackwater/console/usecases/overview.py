@@ -7,6 +7,7 @@ names.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,7 +20,6 @@ from slackwater.charts.units import cores, gibibytes
 from slackwater.console.domain.conditions import as_of, closing
 from slackwater.console.domain.episodes import DecisionRow
 from slackwater.console.domain.fleet import (
-    DEFAULT_WATERLINE,
     FRESH,
     LEVEL_SECONDS,
     FleetLevel,
@@ -30,6 +30,7 @@ from slackwater.console.domain.fleet import (
     held_pods,
     state_of,
 )
+from slackwater.console.domain.policies import NODE_QOS, fleet_waterline
 from slackwater.console.domain.pools import PoolRow
 from slackwater.console.domain.summary import summary_of
 from slackwater.console.domain.views import NodeView
@@ -87,7 +88,8 @@ class OverviewPage:
     """None: there is no data to draw."""
     history: int
     totals: Totals
-    waterline: float
+    waterline: float | None
+    """None: no rule in force has one."""
     gained: Gained
     lent: LentReport
     guards: Sequence[HeldPod]
@@ -138,7 +140,7 @@ async def overview_page(reads: ReadQueries, now: datetime, span: str = "1h", res
         picture=picture,
         history=history,
         totals=await reads.totals(fresh_after, waterline),
-        waterline=waterline,
+        waterline=waterline if math.isfinite(waterline) else None,
         gained=await reads.gained(now.replace(hour=0, minute=0, second=0, microsecond=0), now),
         lent=await lent_report(reads, now, level),
         guards=await _guards(reads, now),
@@ -149,10 +151,10 @@ async def overview_page(reads: ReadQueries, now: datetime, span: str = "1h", res
     )
 
 
-async def known_waterline(reads: ReadQueries, node: str | None = None) -> float:
-    """The waterline on prod CPU pressure in the last effect, or ensurance's default."""
-    waterline = await reads.waterline(node)
-    return DEFAULT_WATERLINE if waterline is None else waterline
+async def known_waterline(reads: ReadQueries) -> float:
+    """The waterline on prod CPU pressure of the rules for all nodes; without one no node is above it (infinity)."""
+    waterline = fleet_waterline(await reads.resources(NODE_QOS))
+    return math.inf if waterline is None else waterline
 
 
 async def _guards(reads: ReadQueries, now: datetime) -> Sequence[HeldPod]:

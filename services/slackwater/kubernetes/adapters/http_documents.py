@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from slackwater.resources.kind import Kind
 from slackwater.resources.names import API_VERSION
 
 REQUEST_SECONDS: Final = 10.0
+_WARNINGS: Final = re.compile(r'(\d{3}) \S+ "([^"]*)"')
 _REFUSALS: Final[Mapping[int, type[SlackwaterError]]] = {
     400: InvalidInput,
     404: NotFound,
@@ -54,14 +56,16 @@ class HttpDocuments:
 
     async def put(self, kind: Kind, name: str, spec: Any) -> StoredDocument:
         body = {"apiVersion": API_VERSION, "kind": kind.name, "metadata": {"name": name}, "spec": spec}
-        answer, warning = await self._request("PUT", kind, name, body)
-        return _stored(answer, warning)
+        answer, said = await self._request("PUT", kind, name, body)
+        return _stored(answer, warning=said.get("199", ""), notice=said.get("299", ""))
 
     async def delete(self, kind: Kind, name: str) -> None:
         await self._request("DELETE", kind, name)
 
-    async def _request(self, method: str, kind: Kind, name: str = "", body: object = None) -> tuple[Any, str]:
-        """The JSON of an answer, and its warning."""
+    async def _request(
+        self, method: str, kind: Kind, name: str = "", body: object = None
+    ) -> tuple[Any, dict[str, str]]:
+        """The JSON of an answer, and its warnings by their code."""
         url = self._url.format(service=kind.service).rstrip("/") + kind.path + (f"/{name}" if name else "")
         headers = {"Authorization": f"Bearer {self._token()}"} if self._token_file is not None else {}
         try:
@@ -73,7 +77,7 @@ class HttpDocuments:
         except msgspec.DecodeError:
             answer = {}
         if response.status_code < httpx2.codes.BAD_REQUEST:
-            return answer, response.headers.get("warning", "")
+            return answer, dict(_WARNINGS.findall(response.headers.get("warning", "")))
         message, code = str(answer.get("detail") or f"status {response.status_code}"), answer.get("code")
         if response.status_code in (401, 403):
             raise Misconfigured(f"{kind.service} refuses the token: {message}")
@@ -87,7 +91,7 @@ class HttpDocuments:
             raise Misconfigured(f"the token of the resources API cannot be read: {error}") from error
 
 
-def _stored(document: Mapping[str, Any], warning: str = "") -> StoredDocument:
+def _stored(document: Mapping[str, Any], warning: str = "", notice: str = "") -> StoredDocument:
     metadata = document["metadata"]
     return StoredDocument(
         metadata["name"],
@@ -95,4 +99,5 @@ def _stored(document: Mapping[str, Any], warning: str = "") -> StoredDocument:
         metadata.get("changedBy", ""),
         document.get("status") or {},
         warning,
+        notice,
     )

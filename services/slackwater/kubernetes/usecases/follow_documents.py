@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -167,7 +168,7 @@ class FollowDocuments:
         except SlackwaterError as error:
             self._wait(key, error, "unavailable")
         else:
-            verdict = STORED
+            verdict = replace(STORED, message=stored.notice)
             if stored.warning:
                 verdict = FollowVerdict(FollowStatus.UNKNOWN, "NotFollowedYet", stored.warning)
             self._stored[key] = stored

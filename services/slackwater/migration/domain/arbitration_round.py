@@ -95,10 +95,11 @@ def _is_unready(stored: StoredJob, seen: SeenCluster) -> bool:
 
 def _budgets(stored: StoredJob, seen: SeenCluster, budgets: Mapping[str, DisruptionBudget]) -> Sequence[str]:
     """Of the pod as it is seen now, or was seen last: one that is gone may be counted as healthy still. One that has
-    failed was not. A pod that is not ready counts in none that lets it go."""
-    if stored.pod.failed:
-        return ()
+    failed was not. A pod that is not ready counts in none that lets it go, and one that has not begun in none at all,
+    as the API server has it."""
     pod = seen.pods.get(stored.job.pod)
+    if stored.pod.failed or (pod is not None and pod.is_pending):
+        return ()
     labels = stored.pod.labels if pod is None else pod.pod.labels
     names = budgets_of(seen.budgets, stored.pod.namespace, labels)
     if not _is_unready(stored, seen):

@@ -12,7 +12,7 @@ from slackwater.cluster.view import NONE, ClusterView, LivenessCode, Source
 from slackwater.migration.domain.disruption_budgets import BudgetsByNamespace
 from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MovedPod, StoredJob
 from slackwater.model.nodes import NodeFacts, PodDetail
-from slackwater.model.pods import FAILED, Pod
+from slackwater.model.pods import FAILED, PENDING, Pod
 from slackwater.model.records import record
 from slackwater.model.start_states import StartState
 from slackwater.model.tiers import Tier
@@ -40,6 +40,11 @@ class SeenPod:
     def has_failed(self) -> bool:
         """Whether it has ended with a failure, and is listed still."""
         return self.pod.status is not None and self.pod.status.phase == FAILED
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether none of its containers has begun yet."""
+        return self.pod.status is not None and self.pod.status.phase == PENDING
 
     @property
     def unready_because(self) -> str:

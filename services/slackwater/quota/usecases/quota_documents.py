@@ -17,6 +17,7 @@ from slackwater.fairshare.documents import (
 from slackwater.fairshare.tree import Amounts, Quota
 from slackwater.fairshare.validation import QuotaRefusal, QuotaRule, deletion_refusals, refusals
 from slackwater.model.errors import Conflict, InvalidInput, SlackwaterError
+from slackwater.quota.domain.claim_decisions import amount_text
 from slackwater.resources.hooks import Hooks, InForce
 from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import StoredResource
@@ -121,11 +122,19 @@ class QuotaProfileHooks(Hooks[QuotaProfile, QuotaPool]):
 
 
 def unoffered(quota: Quota, total: Amounts) -> str:
-    """Returns which resources of a quota its pool does not have; empty before the pool has any."""
-    missing = sorted({*quota.maximum, *quota.minimum} - {key for key, amount in total.items() if amount > 0})
-    if not missing or not any(total.values()):
+    """Returns what a quota declares that its pool does not have: a resource, or a min; empty before the pool has
+    any."""
+    if not any(total.values()):
         return ""
-    return f"quota {quota.name}: no node has {', '.join(missing)}: claims for it wait until one has"
+    missing = sorted({*quota.maximum, *quota.minimum} - {key for key, amount in total.items() if amount > 0})
+    found = [f"no node has {', '.join(missing)}: claims for it wait until one has"] if missing else []
+    found += [
+        f"min {amount_text(resource, amount)} {resource} is more than the {amount_text(resource, total[resource])}"
+        " of all nodes"
+        for resource, amount in sorted(quota.minimum.items())
+        if resource not in missing and amount > total[resource]
+    ]
+    return f"quota {quota.name}: {'; '.join(found)}" if found else ""
 
 
 def _readable(row: StoredResource) -> ElasticQuota | None:
