@@ -31,6 +31,7 @@ ROLES = {
 }
 SECRETS = "api/v1/namespaces/slackwater/secrets"
 ACCOUNT = "api/v1/namespaces/slackwater/serviceaccounts/kubernetes"
+KUBELET = "kubelet"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -60,8 +61,12 @@ class ClusterDriver(Protocol):
         """Create a node with its status in one request, as a kubelet does."""
         ...
 
-    async def write_status(self, node: str, part: str, amounts: Mapping[str, str]) -> None:
-        """Write amounts to capacity or allocatable as a kubelet does."""
+    async def write_status(self, node: str, part: str, amounts: Mapping[str, str], manager: str = KUBELET) -> None:
+        """Write amounts to capacity or allocatable as a kubelet does, or another manager."""
+        ...
+
+    async def mark(self, node: str, key: str) -> Document:
+        """Taint, label and annotate a node as an administrator does; returns the node."""
         ...
 
     async def remove_managers(self, node: str) -> None:
@@ -91,8 +96,14 @@ class MemoryDriver:
     async def register(self, document: Document) -> None:
         self.api.put(NODES, document)
 
-    async def write_status(self, node: str, part: str, amounts: Mapping[str, str]) -> None:
-        self.api.write_status(node, "kubelet", {part: amounts})
+    async def write_status(self, node: str, part: str, amounts: Mapping[str, str], manager: str = KUBELET) -> None:
+        self.api.write_status(node, manager, {part: amounts})
+
+    async def mark(self, node: str, key: str) -> Document:
+        document = self.api.document(NODES, node)
+        _mark(document, key)
+        self.api.put(NODES, document)
+        return document
 
     async def remove_managers(self, node: str) -> None:
         self.api.remove_managers(node)
@@ -144,9 +155,18 @@ class RealDriver:
         await self._done("POST", "api/v1/nodes?fieldManager=kubelet", document)
         self._created.append(f"api/v1/nodes/{document['metadata']['name']}")
 
-    async def write_status(self, node: str, part: str, amounts: Mapping[str, str]) -> None:
+    async def write_status(self, node: str, part: str, amounts: Mapping[str, str], manager: str = KUBELET) -> None:
         status = {"status": {part: amounts}}
-        await self._done("PATCH", f"api/v1/nodes/{node}/status?fieldManager=kubelet", status)
+        await self._done("PATCH", f"api/v1/nodes/{node}/status?fieldManager={manager}", status)
+
+    async def mark(self, node: str, key: str) -> Document:
+        while True:
+            document = await self.document(NODES, node)
+            _mark(document, key)
+            answer = await self._admin.put(f"api/v1/nodes/{node}?fieldManager=kubectl-edit", json=document)
+            if answer.status_code != httpx2.codes.CONFLICT:
+                assert answer.is_success, answer.text
+                return await self.document(NODES, node)
 
     async def remove_managers(self, node: str) -> None:
         await self._done("PATCH", f"api/v1/nodes/{node}", {"metadata": {"managedFields": [{}]}})
@@ -186,6 +206,13 @@ class RealDriver:
         assert answer.is_success, answer.text
         found: Document = answer.json()
         return found
+
+
+def _mark(document: Document, key: str) -> None:
+    for field in ("labels", "annotations"):
+        document["metadata"].setdefault(field, {})[f"example.com/{key}"] = "1"
+    taints = [taint for taint in document["spec"].get("taints") or () if taint["key"] != key]
+    document["spec"]["taints"] = [*taints, {"key": key, "effect": "NoSchedule"}]
 
 
 def rules(kind: str = "ClusterRole") -> Sequence[Document]:

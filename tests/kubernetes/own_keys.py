@@ -24,6 +24,17 @@ RIVAL: Final = "koord-manager"
 GIB: Final = 1 << 30
 AMOUNTS: Final = {"cpu": "8", "memory": "16Gi", "pods": "110", "ephemeral-storage": "9Gi", "example.com/gpu": "2"}
 
+SPEC: Final[Document] = {
+    "providerID": "kind://a/b",
+    "taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}],
+}
+REPORTED: Final[Document] = {
+    "addresses": [{"type": "Hostname", "address": "h"}],
+    "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "m"}],
+    "images": [{"names": ["a:1"], "sizeBytes": 7}],
+}
+"""What a kubelet reports beside amounts."""
+
 
 class Form(StrEnum):
     """How a node came to be."""
@@ -61,8 +72,16 @@ class Step(StrEnum):
     """The kubelet writes its own amounts."""
     RIVAL = "rival"
     """Another controller takes a name over."""
+    RIVAL_IN_PART = "rival-in-part"
+    """Another controller takes a name over in allocatable alone."""
     RIVAL_LEAVES = "rival-leaves"
     CORDON = "cordon"
+    TAINT = "taint"
+    """An administrator taints, labels and annotates the node."""
+    ALIASES = "aliases"
+    """The service starts anew with the other setting of aliases."""
+    REPLACED = "replaced"
+    """The machine is deleted, and another registers under its name."""
 
 
 OFFERS: Final = (Step.OFFER, Step.FALL, Step.LESS_NAMES, Step.WITHDRAW)
@@ -83,12 +102,14 @@ def drawn(form: Form, seed: int, length: int = 7) -> History:
 
 def document_of(form: Form, name: str) -> Document:
     """What a kubelet posts."""
-    status = {part: dict(AMOUNTS) for part in PARTS}
+    status: Document = {part: dict(AMOUNTS) for part in PARTS}
+    status |= copy.deepcopy(REPORTED)
     if form is Form.WITH_OWN_NAME:
         for part in PARTS:
             status[part] |= {CPU: "700", ALIAS: "800"}
     labels = {} if form is Form.WITHOUT_LABELS else {"labels": {"kubernetes.io/hostname": name, "zone": "a"}}
-    return {"metadata": {"name": name, **labels}, **({} if form is Form.WITHOUT_STATUS else {"status": status})}
+    metadata, spec = {"name": name, **labels}, copy.deepcopy(SPEC)
+    return {"metadata": metadata, "spec": spec, **({} if form is Form.WITHOUT_STATUS else {"status": status})}
 
 
 @dataclass(slots=True)
@@ -99,6 +120,8 @@ class Model:
     amounts: dict[str, dict[str, str]] = field(default_factory=dict)
     foreign: dict[str, int] = field(default_factory=dict)
     offered: dict[str, int] = field(default_factory=dict)
+    in_part: set[str] = field(default_factory=set)
+    """Names of `foreign` that are in allocatable alone."""
 
     def note(self, document: Document) -> None:
         """Take up the node as it is before Slackwater writes."""
@@ -126,6 +149,8 @@ class Model:
         """Capacity and allocatable."""
         own = quantities({**self.foreign, **self.wanted()})
         both = {part: {**self.amounts[part], **own} for part in PARTS}
+        for name in self.in_part:
+            del both["capacity"][name]
         return {part: amounts for part, amounts in both.items() if amounts}
 
 

@@ -117,7 +117,7 @@ class Stage:
         if step in OFFERS:
             self.model.offer(step, self._draw)
             await self.publish_offer()
-        elif step in (Step.RESTART, Step.DISABLE, Step.FORGET):
+        elif step in (Step.RESTART, Step.DISABLE, Step.FORGET, Step.ALIASES):
             await self.stop()
             await self._start_after(step)
         elif step is Step.CORDON:
@@ -135,6 +135,8 @@ class Stage:
         if step is Step.FORGET:
             self._forget()
             self.model.offered = {}
+        if step is Step.ALIASES:
+            self.model.aliases = not self.model.aliases
         await self.start()
 
     async def _write_as_another(self, step: Step) -> None:
@@ -149,9 +151,26 @@ class Stage:
         elif step is Step.RIVAL:
             await self.driver.write_lent(self.name, RIVAL, {CPU: 333})
             model.foreign[CPU] = 333
-        else:
+            model.in_part.discard(CPU)
+        elif step is Step.RIVAL_IN_PART and CPU not in model.foreign:
+            await self.driver.write_status(self.name, "allocatable", {CPU: "444"}, RIVAL)
+            model.foreign[CPU] = 444
+            model.in_part.add(CPU)
+        elif step is Step.RIVAL_LEAVES:
             await self.driver.write_lent(self.name, RIVAL, {CPU: None})
             model.foreign.pop(CPU, None)
+            model.in_part.discard(CPU)
+        elif step is Step.TAINT:
+            self.before = others_of(await self.driver.mark(self.name, f"t{self._draw.randrange(100)}"))
+        elif step is Step.REPLACED:
+            await self._replace()
+
+    async def _replace(self) -> None:
+        await self.driver.delete(NODES, self.name)
+        await self.driver.register(document_of(Form.REGISTERED, self.name))
+        self.before = others_of(await self.driver.document(NODES, self.name))
+        self.model.note(self.before)
+        self.model.foreign, self.model.in_part = {}, set()
 
     async def compared(self, step: Step) -> None:
         """Wait until the node is as the model says; never may anything else differ."""
@@ -176,8 +195,7 @@ class Stage:
         async def nothing() -> None:
             """The server is connected already."""
 
-        aliases = self.history.aliases
-        named = KubernetesSettings(aliases=aliases, orphan_seconds=1.0, profiles="off", **settings)
+        named = KubernetesSettings(aliases=self.model.aliases, orphan_seconds=1.0, profiles="off", **settings)
         service = KubernetesService(named, self._platform, self.driver.api, nothing, nothing)
         started = asyncio.Event()
         self._running = asyncio.create_task(service.run(started.set))
@@ -229,6 +247,16 @@ async def test_a_node_differs_in_own_keys_alone_and_after_uninstall_not_at_all(
 ) -> None:
     async with AsyncExitStack() as stack:
         stage = Stage(cluster, drawn(form, seed))
+        stack.push_async_callback(stage.stop)
+        await stage.prepare()
+        await stage.play()
+
+
+@pytest.mark.parametrize("form", [Form.REGISTERED, Form.WITHOUT_LABELS, Form.RIVALLED])
+async def test_every_way_to_write_after_every_other(cluster: ClusterDriver, form: Form) -> None:
+    async with AsyncExitStack() as stack:
+        steps = [step for other in Step for step in (Step.OFFER, other)]
+        stage = Stage(cluster, History(form, form is Form.RIVALLED, steps))
         stack.push_async_callback(stage.stop)
         await stage.prepare()
         await stage.play()

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from slackwater.apiserver.records import FIELD_MANAGER, WatchedKind
+from slackwater.apiserver.node_owners import FIELD_MANAGER
+from slackwater.apiserver.records import WatchedKind
 from slackwater.model.reading_budget import BODY, check_bytes
 from slackwater.resources.kind import Kind
 from slackwater.resources.names import API_VERSION

@@ -6,25 +6,18 @@ A record holds what decisions use. The whole objects of 5,000 pods would take te
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from slackwater.apiserver.json_parts import Json, items_in, object_in
-from slackwater.apiserver.resource_names import LENT_NAMES, OWN_NAMES
+from slackwater.apiserver.node_owners import STATUS_PARTS, owners_of
+from slackwater.apiserver.resource_names import LENT_NAMES
 from slackwater.model.bounds import MOST_COUNT, MOST_MEMORY_BYTES
 from slackwater.model.quantities import Resources, whole_amount
 
-FIELD_MANAGER: Final = "slackwater"
-"""The name under which Slackwater applies fields, for all its writes."""
-KUBELETS: Final = frozenset({"kubelet", "kwok", "k3s", "kubelite"})
-"""Field managers of kubelets, simulated and embedded ones too. They set extended resources to 0, or to what they have
-read, when they register their node again. Their amounts are taken over, others' are not."""
-BEFORE_FIRST_APPLY: Final = "before-first-apply"
-"""The manager of what a node had when the server began to note managers. Slackwater applies nothing that was there, so
-what it shares with this manager it had applied before the notes were removed."""
 CORDON_TAINT: Final = "slackwater.io/cordoned"
 """Key of the one taint of a node that Slackwater writes."""
 REVISION: Final = "deployment.kubernetes.io/revision"
@@ -78,6 +71,8 @@ class ClusterNode:
     over an own name. `foreign`: another manager owns it, and may share it with FIELD_MANAGER; the manager's name is
     empty where the server has noted none. Else it is an alias that only the kubelet has written, and free.
 
+    `residual` are part, name and amount of foreign names in the part of the status that FIELD_MANAGER still owns alone.
+
     `taints` are all, in the server's order. `others` is what it has beyond these, CPU and memory: `pods`, devices.
     """
 
@@ -91,12 +86,24 @@ class ClusterNode:
     owned: frozenset[str]
     taints: tuple[Taint, ...] = ()
     foreign: tuple[tuple[str, str], ...] = ()
+    residual: tuple[tuple[str, str, int], ...] = ()
     others: tuple[tuple[str, int], ...] = ()
 
     @property
     def cordon(self) -> Taint | None:
         """The taint that Slackwater has written."""
         return next((taint for taint in self.taints if taint.key == CORDON_TAINT), None)
+
+    def to_withdraw(self, amounts: Collection[str]) -> Mapping[str, Sequence[str]]:
+        """By part of the status, the names that leave it where Slackwater writes these amounts."""
+        leaving = {
+            part: sorted(
+                (self.owned - set(amounts))
+                | {name for where, name, _ in self.residual if where == part and name not in amounts}
+            )
+            for part in STATUS_PARTS
+        }
+        return {part: names for part, names in leaving.items() if names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +211,7 @@ def is_newer(version: str, other: str) -> bool:
 def parse_node(item: Json) -> ClusterNode:
     status = object_in(item, "status")
     allocatable = object_in(status, "allocatable")
-    owned, foreign = _owners(item)
+    owned, foreign, residual = owners_of(item)
     return ClusterNode(
         *_identity(item),
         labels=_labels(item),
@@ -213,6 +220,7 @@ def parse_node(item: Json) -> ClusterNode:
         lent=_lent(allocatable),
         owned=owned,
         foreign=foreign,
+        residual=residual,
         taints=tuple(
             Taint(*(str(taint.get(name) or "") for name in ("key", "value", "effect", "timeAdded")))
             for taint in items_in(object_in(item, "spec"), "taints")
@@ -336,33 +344,6 @@ def _owner(item: Json) -> OwnerRef | None:
 
 def _lent(amounts: Json) -> tuple[tuple[str, int], ...]:
     return tuple((name, whole_amount(amounts[name])) for name in sorted(LENT_NAMES & amounts.keys()))
-
-
-def _owners(item: Json) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
-    """The LENT_NAMES in capacity or allocatable of the status that are Slackwater's, and the others with the names of
-    their managers. A name that a node was registered with has no manager (the server does not track what a POST says
-    about the status), and is another's all the same."""
-    writers: dict[str, set[tuple[str, bool]]] = {}
-    for entry in items_in(object_in(item, "metadata"), "managedFields"):
-        manager, operation = str(entry.get("manager") or ""), entry.get("operation")
-        is_own = (manager, operation, entry.get("subresource")) == (FIELD_MANAGER, "Apply", "status")
-        is_kubelet = manager in KUBELETS and operation == "Update"
-        status = object_in(object_in(entry, "fieldsV1"), "f:status")
-        for part in ("f:allocatable", "f:capacity"):
-            for name in LENT_NAMES & {field.removeprefix("f:") for field in object_in(status, part)}:
-                writers.setdefault(name, set()).add((manager, is_own or (is_kubelet and name in OWN_NAMES)))
-    status = object_in(item, "status")
-    owned, foreign = set[str](), list[tuple[str, str]]()
-    for name in sorted(LENT_NAMES & {*object_in(status, "allocatable"), *object_in(status, "capacity")}):
-        noted = writers.get(name, set())
-        is_own = any(is_own for _, is_own in noted)
-        ignored = {*KUBELETS, FIELD_MANAGER, *((BEFORE_FIRST_APPLY,) if is_own else ())}
-        others = {manager for manager, _ in noted} - ignored
-        if is_own and not others:
-            owned.add(name)
-        elif others or all(manager == FIELD_MANAGER for manager, _ in noted):
-            foreign.append((name, ", ".join(sorted(others))))
-    return frozenset(owned), tuple(foreign)
 
 
 def container_states(status: Json) -> dict[str, Json]:

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from slackwater.apiserver.answers import answered
 from slackwater.apiserver.cluster_events import EventSeries
+from slackwater.apiserver.node_owners import FIELD_MANAGER
 from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
 from slackwater.apiserver.port import (
     BudgetRefused,
@@ -29,7 +30,6 @@ from slackwater.apiserver.port import (
     WatchEvent,
 )
 from slackwater.apiserver.records import (
-    FIELD_MANAGER,
     NODES,
     PODS,
     ApiRecord,
@@ -139,13 +139,13 @@ class MemoryApiServer:
                 await changed.wait()
 
     async def apply_lent(self, node: ClusterNode, amounts: Mapping[str, int], *, force: bool) -> ClusterNode:
-        withdrawn = node.owned - amounts.keys()
+        withdrawn = node.to_withdraw(amounts)
         if withdrawn:
             changed = self._node_to_write(node)
             if changed["metadata"]["resourceVersion"] != node.version:
                 raise Conflict(f"node {node.key} has been modified")
-            for part in node_fields.PARTS:
-                node_fields.update(changed, FIELD_MANAGER, part, dict.fromkeys(withdrawn))
+            for part, names in withdrawn.items():
+                node_fields.update(changed, FIELD_MANAGER, part, dict.fromkeys(names))
             self._write_node(changed)
         wanted = quantities(amounts)
         if wanted:

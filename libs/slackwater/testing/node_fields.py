@@ -11,7 +11,7 @@ import copy
 from collections.abc import Mapping, Set
 from typing import Any, Final
 
-from slackwater.apiserver.records import BEFORE_FIRST_APPLY
+from slackwater.apiserver.node_owners import BEFORE_FIRST_APPLY
 
 Document = dict[str, Any]
 Amounts = Mapping[str, str]

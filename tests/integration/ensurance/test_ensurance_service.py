@@ -18,6 +18,7 @@ from ensurance_scene import described, reported
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.ensurance.service import EnsuranceService, build
 from slackwater.ensurance.settings import EnsuranceSettings
+from slackwater.ensurance.usecases.follow_rules import AT_ONCE, FollowRules
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, Payload, event_of
@@ -254,6 +255,11 @@ def patient(policy: NodeQos) -> NodeQos:
     return policy.model_copy(update={"spec": policy.spec.model_copy(update={"rules": (rule,)})})
 
 
+def is_followed(service: EnsuranceService) -> bool:
+    """By every node, in the newest documents."""
+    return all(node.policy_generation == service.book.rules.revision for node in service.book.nodes())
+
+
 async def latest(world: World) -> IntentDeclared:
     changed = await world.hear(IntentDeclared, lambda i: i.generation >= 3)
     return changed.data
@@ -272,6 +278,27 @@ async def test_switching_to_observe_restores_every_pod_at_once(opened: Opened) -
         assert free.data.throttles == ()
         record = await world.hear(DecisionRecorded, lambda d: d.record.kind == "restore")
         assert record.data.record.reason == "restore_mode_changed"
+
+
+async def test_a_change_is_answered_before_every_node_has_followed_it(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened() as world, world.service() as service:
+        nodes = {f"n{number}" for number in range(4 * AT_ONCE)}
+        for node in nodes:
+            await world.bus.publish(described(node, at=world.sampled_at))
+            await world.hear(IntentDeclared, lambda i, node=node: i.node == node)  # type: ignore[misc]
+        declared, declare = list[int](), FollowRules._carry_out
+
+        async def counted(follow: FollowRules, behind: list[Any]) -> None:
+            await declare(follow, behind)
+            declared.append(len(behind))
+
+        monkeypatch.setattr(FollowRules, "_carry_out", counted)
+        change = await service.changes[NODE_QOS].put(patient(service.documents.cluster))
+        assert (change.warning, sum(declared) <= AT_ONCE) == ("", True)
+        for node in nodes:
+            await world.hear(IntentDeclared, lambda i, node=node: (i.node, i.generation) == (node, 2))  # type: ignore[misc]
 
 
 async def test_the_leases_of_a_partition_are_renewed_as_far_as_its_reports_are_read(opened: Opened) -> None:
@@ -312,7 +339,7 @@ async def test_an_eviction_is_asked_for_once_and_its_end_is_noted(opened: Opened
         async with world.service() as service:
             await bus_knows(world)
             await allow_evictions(service)
-            await world.hear(IntentDeclared, lambda i: i.generation == 5)
+            await world.hear(IntentDeclared, lambda _: is_followed(service))
             await world.report(0.2)
             intent = await world.hear(IntentDeclared, lambda i: bool(i.evictions))
             (item,) = intent.data.evictions

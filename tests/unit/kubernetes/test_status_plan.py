@@ -169,6 +169,7 @@ FACTS = st.builds(
     owned=st.frozensets(st.sampled_from(OWN_NAMES)),
     borrowed=AMOUNTS,
     offer=OFFERS,
+    residual=AMOUNTS,
     waits_until=st.none() | st.just(NOW + timedelta(seconds=5)) | st.just(LONG_AGO),
     is_settling=st.booleans(),
 )
@@ -180,7 +181,7 @@ POLICIES = st.builds(
 def applied(facts: NodeStatusFacts, amounts: Mapping[str, int]) -> NodeStatusFacts:
     """The node after a write, as the API server makes it: fields applied before and not named are removed."""
     kept = {name: amount for name, amount in facts.in_status.items() if name not in facts.owned}
-    return replace(facts, in_status={**kept, **amounts}, owned=frozenset(amounts))
+    return replace(facts, in_status={**kept, **amounts}, owned=frozenset(amounts), residual={})
 
 
 @given(
@@ -203,7 +204,9 @@ def test_plans_write_only_what_differs_and_end_with_nothing_to_do(
         module, _, name = record.replay.function.partition(":")
         assert getattr(importlib.import_module(module), name)(**record.replay.arguments) == record.result
     settled = [
-        applied(f, wanted_amounts(f.offer, policy)) if f.offer or not policy.enabled else replace(f, owned=frozenset())
+        applied(f, wanted_amounts(f.offer, policy))
+        if f.offer or not policy.enabled
+        else replace(f, owned=frozenset(), residual={})
         for f in nodes
     ]
     again = plan_status_patches(StatusSnapshot(tuple(settled), policy, TokenBucket(), since), NOW)

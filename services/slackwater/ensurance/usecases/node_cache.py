@@ -47,8 +47,7 @@ GuardIntents = IntentWriter[GuardedNode, GuardUnit]
 
 
 class GuardedNodeCache(NodeCache[GuardedNode, GuardUnit]):
-    """Nodes, policy and pools of this process. A new policy reaches every node in one transaction, under a lock over
-    all nodes."""
+    """Nodes, policy and pools of this process."""
 
     def __init__(
         self,

@@ -34,6 +34,7 @@ from slackwater.apiserver.answers import (
 )
 from slackwater.apiserver.cluster_events import API as EVENTS_API
 from slackwater.apiserver.cluster_events import EventSeries
+from slackwater.apiserver.node_owners import FIELD_MANAGER
 from slackwater.apiserver.objects import SECRETS, SecretRecord, parse_secret, secret_patch
 from slackwater.apiserver.port import (
     CredentialsRefused,
@@ -45,7 +46,6 @@ from slackwater.apiserver.port import (
     WatchEvent,
 )
 from slackwater.apiserver.records import (
-    FIELD_MANAGER,
     ApiRecord,
     ClusterNode,
     Taint,
@@ -156,8 +156,8 @@ class HttpApiServer:
         """Never by applying less: where no manager owns what a kubelet registered its node with, the server removes the
         whole map with the last field that is no longer applied (decision 0100)."""
         path, after = f"api/v1/nodes/{node.key}/status", node
-        if withdrawn := dict.fromkeys(sorted(node.owned - amounts.keys())):
-            status = {"capacity": withdrawn, "allocatable": withdrawn}
+        if withdrawn := node.to_withdraw(amounts):
+            status = {part: dict.fromkeys(names) for part, names in withdrawn.items()}
             removal = {"metadata": {"resourceVersion": node.version}, "status": status}
             after = parse_node(await self._request("PATCH", path, {"fieldManager": FIELD_MANAGER}, removal, MERGE))
         if not amounts:

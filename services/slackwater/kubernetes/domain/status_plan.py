@@ -46,9 +46,9 @@ class LentOffer:
 @record(frozen=True, slots=True)
 class NodeStatusFacts:
     """A node of the cluster. `in_status` are the amounts in its status by resource name, `owned` the names that
-    Slackwater has applied, `foreign` those of other managers with the managers' names, `borrowed` the requests of its
-    pods. `waits_until`: after a refusal no write before. `is_settling`: a write was made that the watch has not shown
-    yet."""
+    Slackwater has applied, `foreign` those of other managers with the managers' names, `residual` the amounts of
+    Slackwater that are left under some of these, `borrowed` the requests of its pods. `waits_until`: after a refusal no
+    write before. `is_settling`: a write was made that the watch has not shown yet."""
 
     node: Name
     uid: Name
@@ -59,6 +59,7 @@ class NodeStatusFacts:
     waits_until: Moment | None = None
     is_settling: bool = False
     foreign: Mapping[Name, Name] = field(default_factory=dict)
+    residual: Mapping[Name, Count] = field(default_factory=dict)
 
 
 @record(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def plan_status_patches(snapshot: StatusSnapshot, now: datetime) -> StatusPlan:
     due = list[StatusPatch]()
     for facts in snapshot.nodes:
         if _is_undecided(facts, snapshot, now):
-            if facts.owned and snapshot.offers_since is not None:
+            if (facts.owned or facts.residual) and snapshot.offers_since is not None:
                 waits.append(snapshot.offers_since + timedelta(seconds=policy.orphan_seconds))
             continue
         patch = patch_of(facts, policy)
@@ -167,10 +168,13 @@ def patch_of(facts: NodeStatusFacts, policy: StatusPolicy) -> StatusPatch | None
     """The write that a node needs; None if its status is as wanted. Quantities are compared as numbers, so that a
     write without effect is never made."""
     wanted = {name: amount for name, amount in wanted_amounts(facts.offer, policy).items() if name not in facts.foreign}
-    changes = tuple(
-        AmountChange(name, facts.in_status.get(name), wanted.get(name))
-        for name in sorted({*wanted, *facts.owned})
-        if name not in facts.owned or facts.in_status.get(name) != wanted.get(name)
+    changes = (
+        *(
+            AmountChange(name, facts.in_status.get(name), wanted.get(name))
+            for name in sorted({*wanted, *facts.owned})
+            if name not in facts.owned or facts.in_status.get(name) != wanted.get(name)
+        ),
+        *(AmountChange(name, amount, None) for name, amount in sorted(facts.residual.items())),
     )
     if not changes:
         return None

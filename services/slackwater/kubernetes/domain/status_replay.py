@@ -31,6 +31,7 @@ def _facts_json(facts: NodeStatusFacts) -> dict[str, Any]:
         "in_status": dict(facts.in_status),
         "owned": sorted(facts.owned),
         "foreign": dict(facts.foreign),
+        "residual": dict(facts.residual),
         "borrowed": dict(facts.borrowed),
         "lent": None if offer is None else {lent.subject: lent.amount for lent in offer.lent},
     }
@@ -47,4 +48,5 @@ def _facts_of(document: Mapping[str, Any]) -> NodeStatusFacts:
         document["borrowed"],
         None if lent is None else LentOffer("", EARLIEST, amounts),
         foreign=document["foreign"],
+        residual=document["residual"],
     )

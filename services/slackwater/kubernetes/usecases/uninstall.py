@@ -100,7 +100,7 @@ async def _written_to(server: ApiServer, left: list[str] | None = None) -> Async
                     for name, manager in node.foreign
                     if name in OWN_NAMES
                 ]
-            if node.owned or node.cordon is not None:
+            if node.owned or node.residual or node.cordon is not None:
                 yield node
         page = answer.next_page
         if not page:

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from slackwater.apiserver.inventory import Inventory
+from slackwater.apiserver.node_owners import BEFORE_FIRST_APPLY, KUBELETS
 from slackwater.apiserver.port import ApiServer, FieldsOwned
-from slackwater.apiserver.records import BEFORE_FIRST_APPLY, KUBELETS, ClusterNode, is_newer
+from slackwater.apiserver.records import ClusterNode, is_newer
 from slackwater.kubernetes.domain.status_plan import (
     ForeignAmount,
     NodeStatusFacts,
@@ -144,6 +145,7 @@ class WriteStatus:
                 in_status=dict(node.lent),
                 owned=node.owned,
                 foreign=dict(node.foreign),
+                residual={name: amount for _, name, amount in node.residual},
                 borrowed=dict(self._inventory.borrowed(node.key)),
                 offer=self._offers.by_node.get(node.key),
                 waits_until=self._waits.get(node.key),
