@@ -72,7 +72,7 @@ class FloodGuard:
             for account in self._holds.over(self._now()):
                 if await self._changed(account):
                     self._holds.let_in(account)
-                    self._watch.forget(account)
+                    self._watch.drop(account)
                     _log.info("an agent may connect again", node=_node_of(account))
             await asyncio.sleep(max(ASK_SECONDS, ASK_SECONDS_PER_ACCOUNT * self._accounts))
 

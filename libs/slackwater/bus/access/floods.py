@@ -79,7 +79,7 @@ class FloodWatch:
                 floods.append(Flood(account, sent))
         return floods
 
-    def forget(self, account: str) -> None:
+    def drop(self, account: str) -> None:
         """Begin anew with an account, as with one that was never counted: what it sent before its hold is not held
         against it once more.
         """
