@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
 import pytest_asyncio
-from sqlalchemy import text
 
 from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
 from slackwater.ensurance.domain.node_state import Awaited, Evicting, GuardedNode, LastReport
@@ -52,23 +50,6 @@ FULL = GuardedNode(
     labels={"zone": "a"},
     capacity_bytes=1 << 33,
 )
-OLD_STATE = {
-    "counts": [{"rule": "prod-cpu", "above": 1, "at_or_below": 0, "missing": ""}],
-    "throttles": [
-        {"uid": "b", "name": "name-b", "tier": "batch", "limit_milli": 725, "original_limit_milli": None},
-        {"uid": "c", "name": "name-c", "tier": "free", "limit_milli": 50, "original_limit_milli": 1500},
-    ],
-    "demand_at_trigger_milli": 1250,
-    "last_trigger_at": "2026-01-05T00:00:00Z",
-    "last_raise_at": None,
-    "backoff": 2,
-    "pending_since": "2026-01-05T00:00:00Z",
-    "settled_at": None,
-    "told": ["b"],
-    "exhausted_told": True,
-    "refused": ["z"],
-}
-"""As the planner with two metrics stored it."""
 
 
 @pytest_asyncio.fixture(params=["memory", "twin", "postgres"])
@@ -102,24 +83,6 @@ async def test_a_node_comes_back_as_it_was_written(store: GuardStore) -> None:
         found = list(await unit.nodes())
     assert found == [second]
     assert second == replace(FULL, generation=4, version=2)
-
-
-async def test_a_row_of_the_older_planner_keeps_its_limits_and_its_patience(fresh_database: FreshDatabase) -> None:
-    addresses = await fresh_database(["ensurance"])
-    database = connect_database(addresses["ensurance"], "ensurance", SystemClock())
-    row = {"node": "n.1", "capacity_milli": 2000, "version": 4, "generation": 3, "state": OLD_STATE, "decisions": []}
-    async with database.unit_of_work() as unit:
-        statement = (
-            "INSERT INTO guarded_nodes (node, version, generation, throttled, document) VALUES ('n.1', 4, 3, 2, :d)"
-        )
-        await unit.connection.execute(text(statement.replace(":d", "CAST(:d AS jsonb)")), {"d": json.dumps(row)})
-    async with KeyedGuardStore(database).unit_of_work() as unit:
-        (found,) = await unit.nodes()
-    await database.close()
-    assert found.state.throttles == FULL.state.throttles
-    assert found.state.cycle.loop == LoopState(1250, EPOCH, None, 2, EPOCH)
-    assert found.state.cycle.analyzer == AnalyzerState()
-    assert (found.version, found.generation) == (4, 3)
 
 
 async def test_the_last_write_of_an_exchange_detects_another_writer_at_the_end(store: GuardStore) -> None:

@@ -58,5 +58,3 @@ def test_a_point_of_before_there_were_any_is_read_as_one_without() -> None:
 def test_describe_names_each_with_its_tier() -> None:
     lines = _usage(_USAGE.dump_python(POINT, mode="json"), NOW)
     assert "  nginx (host, prod):     300m cores, 128Mi" in lines
-    old = {name: value for name, value in _USAGE.dump_python(POINT, mode="json").items() if name != "host_apps"}
-    assert not any("(host, " in line for line in _usage(old, NOW))
