@@ -31,9 +31,8 @@ FRONT_DOOR = '''"""The messages and the client of the gRPC API, generated from c
 Nothing here is written by hand, and nothing but edges and clients should import it.
 """
 '''
-PLUGINS_DOOR = (
-    '"""Published contracts of plugins of a node, generated from contracts/proto by contracts/generate.py."""\n'
-)
+PLUGINS_DOOR = '''"""Contracts of plugins of a node, generated from contracts/proto by contracts/generate.py."""
+'''
 
 
 def stubs() -> Mapping[Path, str]:

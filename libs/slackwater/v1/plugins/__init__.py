@@ -1,1 +1,1 @@
-"""Published contracts of plugins of a node, generated from contracts/proto by contracts/generate.py."""
+"""Contracts of plugins of a node, generated from contracts/proto by contracts/generate.py."""

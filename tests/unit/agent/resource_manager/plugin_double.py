@@ -57,37 +57,37 @@ class PluginDouble(ResourcePluginServicer):
             raise _Aborted(answer)
         return answer
 
-    async def GetResourcePluginOptions(self, request: Any, context: Any) -> Any:
+    async def GetResourcePluginOptions(self, request: Any, context: Any) -> Any:  # noqa: N802
         return await self._answer(Rpc.OPTIONS, request, OPTIONS)
 
-    async def GetTopologyHints(self, request: Any, context: Any) -> Any:
+    async def GetTopologyHints(self, request: Any, context: Any) -> Any:  # noqa: N802
         return await self._answer(Rpc.HINTS, request, pb.ResourceHintsResponse(resource_hints=self._hints()))
 
-    async def GetPodTopologyHints(self, request: Any, context: Any) -> Any:
+    async def GetPodTopologyHints(self, request: Any, context: Any) -> Any:  # noqa: N802
         return await self._answer(Rpc.POD_HINTS, request, pb.PodResourceHintsResponse(resource_hints=self._hints()))
 
-    async def Allocate(self, request: Any, context: Any) -> Any:
+    async def Allocate(self, request: Any, context: Any) -> Any:  # noqa: N802
         usual = pb.ResourceAllocationResponse(pod_uid=request.pod_uid, allocation_result=allocation(self.resource))
         answer = await self._answer(Rpc.ALLOCATE, request, usual)
         self.held[request.pod_uid, request.container_name] = usual.allocation_result
         return answer
 
-    async def AllocateForPod(self, request: Any, context: Any) -> Any:
+    async def AllocateForPod(self, request: Any, context: Any) -> Any:  # noqa: N802
         usual = pb.PodResourceAllocationResponse(allocation_result=allocation(self.resource))
         return await self._answer(Rpc.ALLOCATE_FOR_POD, request, usual)
 
-    async def GetResourcesAllocation(self, request: Any, context: Any) -> Any:
+    async def GetResourcesAllocation(self, request: Any, context: Any) -> Any:  # noqa: N802
         pods = {uid: pb.ContainerResources(container_resources={name: held}) for (uid, name), held in self.held.items()}
         return await self._answer(Rpc.ALLOCATIONS, request, pb.GetResourcesAllocationResponse(pod_resources=pods))
 
-    async def GetTopologyAwareResources(self, request: Any, context: Any) -> Any:
+    async def GetTopologyAwareResources(self, request: Any, context: Any) -> Any:  # noqa: N802
         on_node = pb.TopologyAwareQuantity(resource_value=1, node=1)
         held = pb.TopologyAwareResource(aggregated_quantity=1, topology_aware_quantity_list=[on_node])
         container = pb.ContainerTopologyAwareResources(allocated_resources={self.resource: held})
         usual = pb.GetTopologyAwareResourcesResponse(container_topology_aware_resources=container)
         return await self._answer(Rpc.AWARE, request, usual)
 
-    async def GetTopologyAwareAllocatableResources(self, request: Any, context: Any) -> Any:
+    async def GetTopologyAwareAllocatableResources(self, request: Any, context: Any) -> Any:  # noqa: N802
         of_node = pb.AllocatableTopologyAwareResource(
             is_node_resource=True,
             is_scalar_resource=True,
@@ -97,10 +97,10 @@ class PluginDouble(ResourcePluginServicer):
         usual = pb.GetTopologyAwareAllocatableResourcesResponse(allocatable_resources={self.resource: of_node})
         return await self._answer(Rpc.ALLOCATABLE, request, usual)
 
-    async def PreStartContainer(self, request: Any, context: Any) -> Any:
+    async def PreStartContainer(self, request: Any, context: Any) -> Any:  # noqa: N802
         return await self._answer(Rpc.PRE_START, request, pb.PreStartContainerResponse())
 
-    async def RemovePod(self, request: Any, context: Any) -> Any:
+    async def RemovePod(self, request: Any, context: Any) -> Any:  # noqa: N802
         for key in [key for key in self.held if key[0] == request.pod_uid]:
             del self.held[key]
         return await self._answer(Rpc.REMOVE, request, pb.RemovePodResponse())
@@ -119,14 +119,14 @@ class _Aborted(Exception):
 class _Info(RegistrationServicer):
     plugin: PluginDouble
     versions: tuple[str, ...]
-    type: str
+    kind: str
 
-    async def GetInfo(self, request: Any, context: Any) -> Any:
+    async def GetInfo(self, request: Any, context: Any) -> Any:  # noqa: N802
         return registration_pb.PluginInfo(
-            type=self.type, name=self.plugin.resource, supported_versions=list(self.versions)
+            type=self.kind, name=self.plugin.resource, supported_versions=list(self.versions)
         )
 
-    async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:
+    async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.plugin.status = request
         return registration_pb.RegistrationStatusResponse()
 
@@ -138,13 +138,13 @@ async def plugin_at(
     *,
     is_found: bool = False,
     versions: tuple[str, ...] = ("v1alpha1",),
-    type: str = "ResourcePlugin",
+    kind: str = "ResourcePlugin",
 ) -> AsyncIterator[grpc.aio.Server]:
     """Serve a plugin; `is_found`: it says what it is where the manager asks."""
     server = grpc.aio.server()
     add_ResourcePluginServicer_to_server(plugin, server)
     if is_found:
-        add_RegistrationServicer_to_server(_Info(plugin, versions, type), server)
+        add_RegistrationServicer_to_server(_Info(plugin, versions, kind), server)
     server.add_insecure_port(f"unix:{path}")
     await server.start()
     try:

@@ -1,4 +1,4 @@
-"""A plugin of another process, asked over a real unix socket: each RPC, what it may not answer, and what ends in time."""
+"""A plugin of another process over a real unix socket: each RPC, what it may not answer, and what ends in time."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ async def test_after_a_restart_of_the_agent_a_plugin_is_found_by_its_socket(plug
     ("info", "why"),
     [
         ({"versions": ("v1",)}, "version: 'v1' is not supported; allowed: v1alpha1"),
-        ({"type": "DevicePlugin"}, "type: 'DevicePlugin' is not ResourcePlugin"),
+        ({"kind": "DevicePlugin"}, "type: 'DevicePlugin' is not ResourcePlugin"),
     ],
 )
 async def test_a_plugin_that_is_found_and_not_allowed_is_told_why(
@@ -220,12 +220,12 @@ async def test_files_that_are_no_sockets_are_left_alone(plugins_dir: Path) -> No
 async def test_beside_another_manager_the_directory_is_refused(plugins_dir: Path) -> None:
     async with _running(_directory(plugins_dir)):
         with pytest.raises(Misconfigured, match="another manager listens at"):
-            await _directory(plugins_dir).run()
+            await _directory(plugins_dir).listen()
 
 
 async def test_a_directory_with_a_path_too_long_for_a_socket_is_refused(plugins_dir: Path) -> None:
     with pytest.raises(Misconfigured, match="a socket's path has at most 107"):
-        await _directory(plugins_dir / ("a" * 100)).run()
+        await _directory(plugins_dir / ("a" * 100)).listen()
 
 
 def test_changes_of_a_directory_are_what_went_and_what_came() -> None:

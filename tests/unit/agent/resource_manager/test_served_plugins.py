@@ -51,7 +51,7 @@ class ManagerDouble(RegistrationServicer):
     refuses: str = ""
     registered: dict[str, pb.RegisterRequest] = field(default_factory=dict)
 
-    async def Register(self, request: pb.RegisterRequest, context: Any) -> pb.Empty:
+    async def Register(self, request: pb.RegisterRequest, context: Any) -> pb.Empty:  # noqa: N802
         if self.refuses:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, self.refuses)
         self.registered[request.resource_name] = request

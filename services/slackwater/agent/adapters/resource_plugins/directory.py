@@ -88,8 +88,12 @@ class PluginDirectory:
     _registering: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def run(self) -> None:
-        """Accept and look for plugins until cancelled. Raises Misconfigured where the directory cannot be used."""
-        server = await self._listen()
+        """Accept and look for plugins until cancelled. Without a directory to use the agent works without plugins."""
+        try:
+            server = await self.listen()
+        except Misconfigured as error:
+            _log.error("no resource plugins", error=error.message)
+            return
         try:
             while True:
                 await self.scan()
@@ -214,7 +218,8 @@ class PluginDirectory:
             await connection.close()
         return Registration(version, Path(info.endpoint).name or name, info.name, options)
 
-    async def _listen(self) -> grpc.aio.Server:
+    async def listen(self) -> grpc.aio.Server:
+        """Accept registrations. Raises Misconfigured where the directory cannot be used."""
         path = self.folder / MANAGER_SOCKET
         if len(str(path)) > LONGEST_SOCKET_PATH:
             raise Misconfigured(
@@ -277,9 +282,9 @@ def _sockets(folder: Path) -> Sockets:
     try:
         for path in sorted(folder.iterdir())[:_MOST_SOCKETS]:
             with suppress(FileNotFoundError):
-                found = path.lstat()
-                if stat.S_ISSOCK(found.st_mode) and path.name != MANAGER_SOCKET:
-                    sockets[path.name] = found.st_ino, found.st_mtime_ns
+                status = path.lstat()
+                if stat.S_ISSOCK(status.st_mode) and path.name != MANAGER_SOCKET:
+                    sockets[path.name] = status.st_ino, status.st_mtime_ns
     except OSError as error:
         _log.warning("directory of resource plugins not readable", error=str(error))
     return sockets

@@ -123,9 +123,9 @@ def check_answers(request: ResourceRequest, answer: Answer) -> None:
     }
     if isinstance(answer, pb.ResourceHintsResponse | pb.ResourceAllocationResponse):
         asked["container_name"] = request.container, answer.container_name
-    for name, (expected, given) in asked.items():
-        if given and given != expected:
-            raise InvalidInput(f"{name}: {given[:80]!r} is answered for {expected[:80]!r}", field=name)
+    for name, (expected, answered) in asked.items():
+        if answered and answered != expected:
+            raise InvalidInput(f"{name}: {answered[:80]!r} is answered for {expected[:80]!r}", field=name)
 
 
 def hint_message(hint: Hint) -> pb.TopologyHint:
