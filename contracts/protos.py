@@ -31,6 +31,8 @@ FRONT_DOOR = '''"""The messages and the client of the gRPC API, generated from c
 Nothing here is written by hand, and nothing but edges and clients should import it.
 """
 '''
+PLUGINS_DOOR = '''"""Contracts of plugins of a node, generated from contracts/proto by contracts/generate.py."""
+'''
 
 
 def stubs() -> Mapping[Path, str]:
@@ -54,10 +56,12 @@ def stubs() -> Mapping[Path, str]:
             ],
         )
         _compile(protoc, [*options[:2], f"--grpc_python_out={scratch}", *with_services])
-        written = {path.name: path.read_text() for path in Path(scratch, "slackwater/v1").glob("*.py*")}
+        folder = Path(scratch, "slackwater/v1")
+        written = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.py*")}
         described = FileDescriptorSet.FromString(Path(image).read_bytes())
     typed = {_stub_name(file): typed_stub(file) for file in described.file if file.service}
-    package = {PACKAGE / name: text for name, text in sorted({"__init__.py": FRONT_DOOR, **written, **typed}.items())}
+    doors = {"__init__.py": FRONT_DOOR, "plugins/__init__.py": PLUGINS_DOOR}
+    package = {PACKAGE / name: text for name, text in sorted({**doors, **written, **typed}.items())}
     return {**package, PAGE: reference_page(list(described.file))}
 
 
@@ -69,9 +73,10 @@ def _compile(protoc: object, arguments: list[str]) -> None:
 
 def typed_stub(file: FileDescriptorProto) -> str:
     """What grpcio-tools leaves out: the types of the client and the server of a file's services."""
-    messages = file.name.removesuffix(".proto").rpartition("/")[2] + "_pb2"
+    folder, _, name = file.name.removesuffix(".proto").rpartition("/")
+    messages = f"{name}_pb2"
     lines = ["import grpc", "import grpc.aio", "from collections.abc import AsyncIterator, Awaitable", ""]
-    lines += [f"from slackwater.v1 import {messages}", ""]
+    lines += [f"from {folder.replace('/', '.')} import {messages}", ""]
     for service in file.service:
         lines += [f"class {service.name}Stub:", "    def __init__(self, channel: grpc.aio.Channel) -> None: ..."]
         lines += [f"    {method.name}: {_callable(method, messages)}" for method in service.method]
@@ -106,7 +111,7 @@ def _types(method: MethodDescriptorProto, messages: str) -> str:
 
 
 def _stub_name(file: FileDescriptorProto) -> str:
-    return Path(file.name).stem + "_pb2_grpc.pyi"
+    return file.name.removesuffix(".proto").removeprefix("slackwater/v1/") + "_pb2_grpc.pyi"
 
 
 def buf(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -19,6 +19,8 @@ LABEL_NUMA_BOUND, LABEL_CPU_POOL = "slackwater.io/numa-bound", "slackwater.io/cp
 """The NUMA zone that a pod is bound to, like `node0`. The agent sets it from the kernel's cpuset unless the pod already
 carries the label."""
 
+RESOURCE_LABEL = "resource.slackwater.io/"
+"""Before the name of a resource of a plugin, `/` written as `.`; the value is the amount that the pod asks for."""
 
 PENDING, RUNNING, FAILED = "Pending", "Running", "Failed"
 """Phases of a pod, as Kubernetes names them."""

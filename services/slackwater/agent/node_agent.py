@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -234,16 +234,21 @@ class AgentService:
             publisher,
             self.metrics,
             {app.name: app.cgroup for app in settings.host_applications},
-            (
-                outgoing.run,
-                Subscriptions(self.platform.bus, clock, intents).run,
-                *(() if self.feed is None else self.feed.follow),
-            ),
+            (outgoing.run, Subscriptions(self.platform.bus, clock, intents).run, *self._beside()),
             None if self.feed is None else self.feed.listed,
             None if self.feed is None else self.feed.node_known,
             self.placement,
         )
+        if self.placement is not None:
+            self.placement.spawn = loop.spawn
         return loop
+
+    def _beside(self) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
+        """Tasks of the drivers and plugins beside the loop."""
+        if self.feed is not None:
+            yield from self.feed.follow
+        if self.placement is not None and self.placement.remote is not None:
+            yield self.placement.remote.run
 
     def _converging(self, node: str, boot_epoch: str, capacity: Resources, actuator: Actuator) -> ConvergeToIntents:
         return ConvergeToIntents(

@@ -33,7 +33,7 @@ from slackwater.agent.fleet import FleetService
 from slackwater.agent.node_agent import AgentService, PodFeed
 from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Launcher, Lock, StartLedger
 from slackwater.agent.settings import AgentSettings
-from slackwater.agent.usecases.place_pods import PlacePods
+from slackwater.agent.usecases.place_pods import PlacePods, RemotePlugins
 from slackwater.apiserver.port import ObjectReader
 from slackwater.model.errors import Misconfigured
 from slackwater.runtime.platform import Platform
@@ -141,7 +141,21 @@ def _launcher(settings: AgentSettings, state_dir: Path, driver: Driver) -> Launc
 def _placement(settings: AgentSettings, platform: Platform, driver: Driver) -> PlacePods | None:
     if not isinstance(driver, LinuxDriver):
         return None
-    return cpu_placement(driver, platform.clock, settings.system_cpus, settings.exclusive_cpus)
+    placement = cpu_placement(driver, platform.clock, settings.system_cpus, settings.exclusive_cpus)
+    if placement is not None and settings.resource_plugins_dir is not None:
+        placement.remote = _remote_plugins(settings.resource_plugins_dir.absolute(), placement, platform)
+    return placement
+
+
+def _remote_plugins(folder: Path, placement: PlacePods, platform: Platform) -> RemotePlugins:
+    """Raises Misconfigured where gRPC is not installed."""
+    try:
+        from slackwater.agent.adapters.resource_plugins.placement import remote_plugins
+    except ModuleNotFoundError as error:
+        raise Misconfigured(
+            f"SLACKWATER_AGENT_RESOURCE_PLUGINS_DIR needs {error.name}: pip install 'slackwater[grpc]'"
+        ) from None
+    return remote_plugins(folder, placement.cpu, placement.memory, platform.clock)
 
 
 def build_in_cluster(

@@ -45,6 +45,9 @@ class AgentSettings(BaseSettings):
     """Driver linux: whether pods of QoS class LSE and LSR get CPUs of their own, which no other pod runs on."""
     system_cpus: str = ""
     """Driver linux: CPUs like `0-1` that only pods of QoS class SYSTEM get while any pod has CPUs of its own."""
+    resource_plugins_dir: Path | None = None
+    """Driver linux: a directory in which resource plugins (`resourceplugin.v1alpha1`) of other processes register, like
+    `/var/lib/kubelet/resource-plugins` (docs/how-to/write-a-resource-plugin.md). Not set: none. It costs 15 MB."""
     memory_bytes: int | None = Field(default=None, ge=64 << 20)
     """Hard memory limit of all pods together, for a machine that is shared with other software. The node is described
     with this capacity, and its memory usage is that of its pods. Not set: the whole machine."""

@@ -30,6 +30,11 @@ NEVER_ANSWERED = frozenset(
         "checkpoint_damaged",
         "not_placed",
         "plugin_registered",
+        "plugin_silent",
+        "plugin_unreachable",
+        "plugin_answer",
+        "plugin_refused",
+        "plugin_lacks",
         "no_kubepods",
         # of writes to the API server of a cluster
         "definition_outdated",

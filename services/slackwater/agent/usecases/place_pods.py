@@ -5,15 +5,21 @@ on which `slackwater exec` waits before it starts a command.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from slackwater.agent.domain.controls.control import Cpuset
 from slackwater.agent.domain.resource_manager.checkpoint import Entries
 from slackwater.agent.domain.resource_manager.cpu_plugin import CPU, CpuPlugin
-from slackwater.agent.domain.resource_manager.endpoints import PluginEndpoint
-from slackwater.agent.domain.resource_manager.manager import ManagerRules, ResourceManager, drive
+from slackwater.agent.domain.resource_manager.endpoints import Endpoints, PluginEndpoint
+from slackwater.agent.domain.resource_manager.manager import (
+    ManagerRules,
+    PluginCalls,
+    ResourceManager,
+    resources_of,
+)
 from slackwater.agent.domain.resource_manager.memory_plugin import MEMORY, MemoryPlugin
 from slackwater.agent.domain.resource_manager.messages import QOS_LEVEL, Allocation, PluginCall, QosLevel
 from slackwater.agent.domain.resource_manager.plugin import (
@@ -23,10 +29,11 @@ from slackwater.agent.domain.resource_manager.plugin import (
     answer_of,
 )
 from slackwater.agent.domain.resource_manager.pods import ContainerSpec, PodSpec
+from slackwater.agent.domain.resource_manager.run_options import run_options
 from slackwater.kernels.topology.cpu_list import cpu_list_text, parse_cpu_list
 from slackwater.kernels.topology.pools import HolderKind
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound, Unavailable
-from slackwater.model.pods import LABEL_CPU_POOL, LABEL_NUMA_BOUND, Pod
+from slackwater.model.pods import LABEL_CPU_POOL, LABEL_NUMA_BOUND, RESOURCE_LABEL, Pod
 from slackwater.model.tiers import QoSClass
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
@@ -34,6 +41,7 @@ from slackwater.telemetry.logs import get_logger
 _log = get_logger(__name__)
 _MAIN = "main"
 _RECONCILE_SECONDS = 3.0
+_MOST_OF_A_RESOURCE = float(1 << 53)
 LEVELS = {
     QoSClass.LSE: QosLevel.DEDICATED,
     QoSClass.LSR: QosLevel.DEDICATED,
@@ -59,8 +67,45 @@ class PlacementFiles(Protocol):
         ...
 
 
-def pod_spec(pod: Pod, level: QosLevel | None = None) -> PodSpec:
-    """Returns a managed command as a pod of one container; of another level than its own where one is given."""
+class RemotePlugins(Protocol):
+    """The plugins of other processes on this machine."""
+
+    endpoints: Endpoints
+    """Of all plugins; those in this process are there from the start."""
+
+    async def run(self) -> None:
+        """Find and watch them until cancelled."""
+        ...
+
+    def expect(self, resources: set[str]) -> None:
+        """Keep a place for the plugins that a checkpoint names."""
+        ...
+
+    async def answer(self, call: PluginCall) -> Any:
+        """Returns the answer, or PluginFailure; always in time."""
+        ...
+
+
+def requested_of_plugins(pod: Pod, resources: Sequence[str]) -> dict[str, float]:
+    """Returns what a pod asks for of these resources, by its labels. Raises InvalidInput for what is no amount."""
+    requests: dict[str, float] = {}
+    for resource in resources:
+        label = RESOURCE_LABEL + resource.replace("/", ".")
+        text = pod.labels.get(label)
+        if text is not None:
+            try:
+                amount = float(text)
+            except ValueError:
+                amount = -1.0
+            if not 0 <= amount <= _MOST_OF_A_RESOURCE or not math.isfinite(amount):
+                raise InvalidInput(f"{label}: {text[:40]!r} is no amount of a resource", field=label)
+            requests[resource] = amount
+    return requests
+
+
+def pod_spec(pod: Pod, level: QosLevel | None = None, more: Mapping[str, float] | None = None) -> PodSpec:
+    """Returns a managed command as a pod of one container; of another level than its own where one is given. `more`:
+    what it asks for beside CPU and memory."""
     wishes = {"numa_binding": "true"} if pod.labels.get(LABEL_NUMA_BOUND) == "true" else {}
     pool = pod.labels.get(LABEL_CPU_POOL)
     annotations = {
@@ -69,14 +114,14 @@ def pod_spec(pod: Pod, level: QosLevel | None = None) -> PodSpec:
         CPU_ENHANCEMENT: json.dumps({"cpuset_pool": pool} if pool else {}),
     }
     requests = {CPU: pod.request.cpu_milli / 1000, MEMORY: float(pod.request.memory_bytes)}
-    container = ContainerSpec(_MAIN, requests)
+    container = ContainerSpec(_MAIN, {**requests, **(more or {})})
     return PodSpec(pod.uid, pod.name, pod.namespace, [container], labels=pod.labels, annotations=annotations)
 
 
 @dataclass(slots=True)
 class PlacePods:
     """`arriving` are pods that are being made; `present` reads the CPUs of a running pod. `off`: why nothing is placed
-    here; empty where it is."""
+    here; empty where it is. While a plugin of another process is asked, nothing else is placed: sampling goes on."""
 
     cpu: CpuPlugin
     memory: MemoryPlugin
@@ -85,6 +130,9 @@ class PlacePods:
     arriving: Callable[[], Sequence[Pod]] = tuple
     present: Callable[[str], str] = lambda uid: ""
     off: str = ""
+    remote: RemotePlugins | None = None
+    spawn: Callable[[Coroutine[Any, Any, None]], None] = lambda coroutine: coroutine.close()
+    """Runs what waits for plugins beside the loop."""
     cpusets: Mapping[str, Cpuset] = field(default_factory=dict)
     """What pods are to have; empty while every pod may run anywhere."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -94,15 +142,17 @@ class PlacePods:
     _saved: Entries = field(default_factory=dict)
     _published: Mapping[str, Any] | None = None
     _reconciled_at: float | None = None
+    _is_placing: bool = False
+    _own: Endpoints = field(init=False)
 
     def __post_init__(self) -> None:
         self._plugins = {CPU: self.cpu, MEMORY: self.memory}
-        endpoints = {name: PluginEndpoint(name, plugin.options) for name, plugin in self._plugins.items()}
-        self.manager = ResourceManager(ManagerRules(self.cpu.machine.numa_nodes), endpoints)
+        self._own = {name: PluginEndpoint(name, plugin.options) for name, plugin in self._plugins.items()}
+        self.manager = ResourceManager(ManagerRules(self.cpu.machine.numa_nodes), self._own)
 
     def update(self, pods: Sequence[Pod]) -> None:
         """Place the pods that are new; at once for those, and every three seconds for what else has changed."""
-        if self.off:
+        if self.off or self._is_placing:
             return
         now = self.cpu.now = self.clock.monotonic()
         arriving = [pod for pod in self.arriving() if all(pod.uid != other.uid for other in pods)]
@@ -115,18 +165,73 @@ class PlacePods:
             return
         self._reconciled_at = now
         self.refused = {uid: why for uid, why in self.refused.items() if uid in uids}
+        if self.remote is not None:
+            self.manager.endpoints = {**self.remote.endpoints, **self._own}
+        self._begin(self._place(pods, arriving, placed))
+
+    def _place(self, pods: Sequence[Pod], arriving: Sequence[Pod], placed: set[str]) -> PluginCalls[None]:
+        """Pods that ended give back first: one that arrives may need it."""
+        for uid in sorted(placed - {pod.uid for pod in (*pods, *arriving)}):
+            yield from self.manager.release(uid)
         for pod in pods:
-            if pod.uid not in placed and not self._admit(pod_spec(pod)):
-                self._admit(
-                    pod_spec(pod, QosLevel.SHARED)
-                )  # it runs already: beside the others is better than anywhere
-        admitted = [pod for pod in arriving if pod.uid not in placed and self._admit(pod_spec(pod))]
-        drive(self.manager.reconcile([pod_spec(pod) for pod in (*pods, *arriving)]), self._answer)
-        self._save(admitted)
+            if pod.uid not in placed and not (yield from self._admit(self._spec(pod))):
+                beside = self._spec(pod, QosLevel.SHARED)
+                yield from self._admit(beside)  # it runs already: beside the others is better than anywhere
+        admitted: list[Pod] = []
+        for pod in arriving:
+            if pod.uid not in placed and self._is_readable(pod):
+                admitted += [pod] if (yield from self._admit(self._spec(pod))) else []
+        yield from self.manager.reconcile([self._spec(pod) for pod in (*pods, *arriving)])
+        yield from self._save(admitted)
         self.cpusets = self._cpusets()
+
+    def _begin(self, calls: PluginCalls[None]) -> None:
+        """Place at once what the plugins of this process answer; what waits for another one goes on beside the loop."""
+        try:
+            call = next(calls)
+            while call.resource in self._plugins:
+                call = calls.send(self._answer(call))
+        except StopIteration:
+            return
+        self._is_placing = True
+        self.spawn(self._continue(calls, call))
+
+    async def _continue(self, calls: PluginCalls[None], call: PluginCall) -> None:
+        try:
+            while True:
+                call = calls.send(await self._remote_answer(call))
+        except StopIteration:
+            pass
+        finally:
+            self._is_placing = False
+
+    async def _remote_answer(self, call: PluginCall) -> Any:
+        if call.resource in self._plugins or self.remote is None:
+            return self._answer(call)
+        return await self.remote.answer(call)
+
+    def _spec(self, pod: Pod, level: QosLevel | None = None) -> PodSpec:
+        """Without what it asks of plugins where that cannot be read."""
+        try:
+            return pod_spec(pod, level, requested_of_plugins(pod, self._foreign()))
+        except InvalidInput:
+            return pod_spec(pod, level)
+
+    def _is_readable(self, pod: Pod) -> bool:
+        try:
+            requested_of_plugins(pod, self._foreign())
+        except InvalidInput as error:
+            self.refused[pod.uid] = error.message
+            return False
+        return True
+
+    def _foreign(self) -> Sequence[str]:
+        return [name for name in self.manager.endpoints if name not in self._own]
 
     def publish(self) -> None:
         """Publish what is in force now, once the other pods have moved."""
+        if self._is_placing:
+            return
         answer = self.answer()
         if answer != self._published:
             try:
@@ -145,7 +250,12 @@ class PlacePods:
         return {
             "off": "",
             "pods": {
-                uid: {"cpus": allocated[CPU].result, "mems": self._mems(allocated), "kind": self._kind(uid)}
+                uid: {
+                    "cpus": allocated[CPU].result,
+                    "mems": self._mems(allocated),
+                    "kind": self._kind(uid),
+                    "envs": self._envs(allocated),
+                }
                 for (uid, _), allocated in sorted(self.manager.entries.items())
                 if CPU in allocated
             },
@@ -159,8 +269,8 @@ class PlacePods:
         spec = self.cpu.holders.get((uid, _MAIN))
         return "" if spec is None else spec.kind.value
 
-    def _admit(self, spec: PodSpec) -> bool:
-        admission = drive(self.manager.admit(spec), self._answer)
+    def _admit(self, spec: PodSpec) -> PluginCalls[bool]:
+        admission = yield from self.manager.admit(spec)
         for why in admission.without.values():
             _log.warning("pod placed without a resource", pod=spec.uid, name=spec.name, why=why)
         if not admission.is_admitted:
@@ -176,11 +286,15 @@ class PlacePods:
         self._loaded = True
         entries = self.files.load() or {}
         self.manager.load({key: allocated for key, allocated in entries.items() if key[0] in {pod.uid for pod in pods}})
+        if self.remote is not None:
+            self.remote.expect(set(resources_of(self.manager.entries)) - self._own.keys())
         for pod in pods:
             spec = pod_spec(pod)
             if spec.level is QosLevel.DEDICATED and not self.manager.allocated(pod.uid):
                 self._rebuild(pod)
             for name, allocation in self.manager.entries.get((pod.uid, _MAIN), {}).items():
+                if name not in self._plugins:
+                    continue  # a plugin of another process keeps its own
                 request = spec.request_of(spec.containers[0], name, {name: spec.containers[0].requests[name]})
                 try:
                     self._plugins[name].adopt(request, allocation)
@@ -196,7 +310,7 @@ class PlacePods:
             allocation = Allocation("CpusetCpus", float(len(cpus)), cpu_list_text(cpus))
             self.manager.entries[pod.uid, _MAIN] = {CPU: allocation}
 
-    def _save(self, admitted: Sequence[Pod]) -> None:
+    def _save(self, admitted: Sequence[Pod]) -> PluginCalls[None]:
         """Pods that arrive are refused where the disk does not take the checkpoint: they would be lost at a restart."""
         if self.manager.entries == self._saved:
             return
@@ -206,7 +320,7 @@ class PlacePods:
         except Unavailable as error:
             _log.error("placements not saved", error=error.message)
             for pod in admitted:
-                drive(self.manager.release(pod.uid), self._answer)
+                yield from self.manager.release(pod.uid)
                 self.refused[pod.uid] = error.message
 
     def _cpusets(self) -> Mapping[str, Cpuset]:
@@ -219,6 +333,15 @@ class PlacePods:
             for (uid, _), allocated in self.manager.entries.items()
             if CPU in allocated
         }
+
+    @staticmethod
+    def _envs(allocated: Mapping[str, Allocation]) -> dict[str, str]:
+        """The environment that plugins add to the command."""
+        try:
+            return dict(run_options(allocated).envs)
+        except InvalidInput as error:  # of a checkpoint that another version has written
+            _log.warning("environment of a placement not readable", error=error.message)
+            return {}
 
     def _mems(self, allocated: Mapping[str, Allocation]) -> str:
         """The memory nodes, where they are not all."""

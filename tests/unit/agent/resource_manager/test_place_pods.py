@@ -84,6 +84,16 @@ def test_an_arriving_pod_is_answered_after_the_others_have_their_new_cpus() -> N
     assert placing.cpusets == {}
 
 
+def test_a_pod_that_ended_gives_its_cpus_to_one_that_arrives_at_the_same_time() -> None:
+    arriving = list[Pod]()
+    placing = _placing(MemoryPlacements(), arriving)
+    placing.update([_pod("old", milli=3000)])
+    arriving.append(_pod("new", milli=3000))
+    placing.update([])
+    assert placing.refused == {}
+    assert placing.cpusets["new"].cpus == "0-2"
+
+
 def test_where_the_disk_is_full_an_arriving_pod_is_refused_and_running_ones_stay() -> None:
     files = MemoryPlacements(full=True)
     placing = _placing(files, [_pod("lsr")])

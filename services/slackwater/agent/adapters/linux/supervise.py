@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -121,11 +121,14 @@ def run_managed(
         directories = layout.make_pod(pod.tier, pod.uid)
         _prepare(layout, pod, cpu_limit_milli, cpu_period_us)
         try:
-            without = assign_cpuset(layout, pod)
+            placement = assign_cpuset(layout, pod)
         except (Conflict, Unavailable) as error:
             return _complain(arguments[0], error.message, NOT_PLACED)
-        if without:
-            sys.stderr.write(f"slackwater exec: {pod.name}: starts without CPUs of its own: {without}\n")
+        if placement.without:
+            sys.stderr.write(f"slackwater exec: {pod.name}: starts without CPUs of its own: {placement.without}\n")
+        if placement.envs:  # what the command has itself counts
+            own = os.environ if surroundings.environment is None else surroundings.environment
+            surroundings = replace(surroundings, environment={**placement.envs, **own})
         registry.add(entry)  # only now: an agent must not see first values change under its hands
         if time.monotonic() > surroundings.begins_by:
             return _complain(arguments[0], "could not begin in time", TOO_LATE)

@@ -126,8 +126,20 @@ class AllocatableResource:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldResource:
+    """What a container has of a resource, and the part of it on each NUMA node."""
+
+    quantity: float
+    by_node: Mapping[int, float] = field(default_factory=dict)
+    is_node: bool = False
+    is_scalar: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class PluginCall:
-    """A question to the plugin of a resource."""
+    """A question to the plugin of a resource. `request`: a ResourceRequest; for Rpc.REMOVE the pod's uid; for Rpc.AWARE
+    uid and container.
+    """
 
     resource: str
     rpc: Rpc
