@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TextIO
 
@@ -21,14 +20,17 @@ def demo_log() -> TextIO:
     file = demo_state_dir().parent / LOG
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = open_owned(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        stream = os.fdopen(descriptor, "a", buffering=1, encoding="utf-8")
+        stream = open(file, "a", buffering=1, encoding="utf-8", opener=_opened)  # noqa: SIM115 - the caller closes it
         stream.truncate(0)
     except OSError as error:
         raise Misconfigured(
             f"cannot write {file}: {error.strerror}; set {VARIABLE} to a directory of your own"
         ) from None
     return stream
+
+
+def _opened(path: str, flags: int) -> int:
+    return open_owned(Path(path), flags)
 
 
 def report_log(stream: TextIO, steps: Steps) -> None:

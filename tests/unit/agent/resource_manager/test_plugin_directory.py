@@ -223,6 +223,12 @@ async def test_beside_another_manager_the_directory_is_refused(plugins_dir: Path
             await _directory(plugins_dir).listen()
 
 
+async def test_a_directory_that_others_may_write_to_is_refused(plugins_dir: Path) -> None:
+    plugins_dir.chmod(0o777)
+    with pytest.raises(Misconfigured, match="other users may write to it"):
+        await _directory(plugins_dir).listen()
+
+
 async def test_a_directory_with_a_path_too_long_for_a_socket_is_refused(plugins_dir: Path) -> None:
     with pytest.raises(Misconfigured, match="a socket's path has at most 107"):
         await _directory(plugins_dir / ("a" * 100)).listen()

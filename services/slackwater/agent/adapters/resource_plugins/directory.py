@@ -46,6 +46,7 @@ from slackwater.agent.domain.resource_manager.plugin_sockets import (
 )
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
+from slackwater.runtime.owned_files import own_folder
 from slackwater.telemetry.logs import get_logger
 from slackwater.v1.plugins import plugin_registration_pb2 as registration_pb
 from slackwater.v1.plugins import resource_plugin_pb2 as pb
@@ -59,6 +60,7 @@ _log = get_logger(__name__)
 PLUGIN_TYPE = "ResourcePlugin"
 SCAN_SECONDS, PROBE_SECONDS = 1.0, 1.0
 LONGEST_SOCKET_PATH = 107
+FOLDER_MODE = 0o750
 _MOST_SOCKETS = 256
 _LARGEST_REGISTRATION = 64 << 10
 
@@ -227,7 +229,7 @@ class PluginDirectory:
                 f"at most {LONGEST_SOCKET_PATH}"
             )
         try:
-            self.folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+            own_folder(self.folder, FOLDER_MODE)
             if await _accepts(path):
                 raise Misconfigured(
                     f"SLACKWATER_AGENT_RESOURCE_PLUGINS_DIR: another manager listens at {path}; one of both must end"
