@@ -36,7 +36,7 @@ def crd_objects() -> Mapping[str, Sequence[Mapping[str, Any]]]:
 
 def plain_manifest() -> str:
     """Returns all of them as one manifest."""
-    objects = [one for of_kind in crd_objects().values() for one in of_kind]
+    objects = [definition for of_kind in crd_objects().values() for definition in of_kind]
     return _HEADER + str(yaml.dump_all(objects, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110))
 
 

@@ -393,5 +393,5 @@ def reference_page() -> str:
     ]
     for status in dict.fromkeys(each.status for each in _CODES):
         lines += ["", f"## {status}", ""]
-        lines += [f"- `{each.code}`: {each.meaning}" for each in _CODES if each.status == status]
+        lines += [f"- `{code.code}`: {code.meaning}" for code in _CODES if code.status == status]
     return "\n".join([*lines, ""])

@@ -49,13 +49,20 @@ def test_what_stays_below_the_rate_is_never_a_flood(sent: list[tuple[float, int,
         assert watch.floods(server, {"a": counts[server]}, now) == []
 
 
-def test_bytes_flood_too_and_a_server_that_restarted_counts_from_nought() -> None:
+def test_bytes_flood_too_and_an_account_that_is_loaded_anew_counts_from_nought() -> None:
     watch = FloodWatch()
     watch.floods("s", {"a": Traffic(1000, 10**9)}, 0.0)
     assert watch.floods("s", {"a": Traffic(10, BYTES_AT_ONCE)}, 1.0) == []
     (flood,) = watch.floods("s", {"a": Traffic(20, BYTES_AT_ONCE + 2 * BYTES_AT_ONCE)}, 2.0)
     assert flood.traffic == Traffic(10, 2 * BYTES_AT_ONCE)
     assert "10 messages with 67108864 bytes at once; an agent may send 2000 or 33554432 bytes at once" in str(flood)
+
+
+def test_servers_that_are_gone_are_dropped() -> None:
+    watch = FloodWatch()
+    for number in range(5):
+        watch.floods(f"server-{number}", {"a": Traffic(10**6, 0)}, number * (FORGIVE_SECONDS + 1))
+    assert list(watch._counted) == list(watch._read_at) == ["server-4"]
 
 
 def test_an_agent_may_send_what_readers_read_of_each_of_its_types() -> None:

@@ -51,21 +51,25 @@ class FloodWatch:
     """
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], Traffic] = {}
+        self._counted: dict[str, dict[str, Traffic]] = {}
+        """The last count of each account, by server."""
         self._read_at: dict[str, float] = {}
         self._messages = TokenBuckets[str](MESSAGES_AT_ONCE, MESSAGES_EVERY_SECONDS, MOST_ACCOUNTS)
         self._bytes = TokenBuckets[str](BYTES_AT_ONCE, BYTES_EVERY_SECONDS, MOST_ACCOUNTS)
 
     def floods(self, server: str, counted: Mapping[str, Traffic], at_seconds: float) -> Sequence[Flood]:
-        """Returns the accounts above their rate. A server that counts less than before has begun anew."""
+        """Returns the accounts above their rate. Where less is counted than before, the account is loaded anew."""
         floods = []
         passed = at_seconds - self._read_at.get(server, at_seconds)
         self._read_at[server] = at_seconds
+        for gone in [name for name, read_at in self._read_at.items() if read_at < at_seconds - FORGIVE_SECONDS]:
+            del self._read_at[gone], self._counted[gone]  # a server that restarts has another id
+        last_counts = self._counted.setdefault(server, {})
         most_messages = MESSAGES_AT_ONCE + passed / MESSAGES_EVERY_SECONDS
         most_bytes = BYTES_AT_ONCE + passed / BYTES_EVERY_SECONDS
         for account, traffic in counted.items():
-            last = self._last.get((server, account), traffic)
-            self._last[server, account] = traffic
+            last = last_counts.get(account, traffic)
+            last_counts[account] = traffic
             if traffic.messages < last.messages:
                 last = Traffic(0, 0)
             sent = Traffic(traffic.messages - last.messages, traffic.size_bytes - last.size_bytes)
@@ -83,8 +87,8 @@ class FloodWatch:
         """Begin anew with an account, as with one that was never counted: what it sent before its hold is not held
         against it once more.
         """
-        for key in [key for key in self._last if key[1] == account]:
-            del self._last[key]
+        for counts in self._counted.values():
+            counts.pop(account, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,10 +95,11 @@ def doors_of(settings: AgentSettings) -> HttpSettings:
 
 async def _listeners(host: str, port: int) -> Sequence[socket.socket]:
     """Returns a socket for each address of the host. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    loop = asyncio.get_running_loop()
+    addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     listeners: list[socket.socket] = []
     try:
-        for family, _, _, _, address in dict.fromkeys(found):
+        for family, _, _, _, address in dict.fromkeys(addresses):
             listeners.append(listener := socket.socket(family, socket.SOCK_STREAM))
             listener.setblocking(False)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

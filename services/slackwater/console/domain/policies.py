@@ -67,8 +67,8 @@ def fleet_waterline(views: Iterable[ResourceView]) -> float | None:
     if not specs:
         return DEFAULT_WATERLINE
     rules = [rule for spec in specs if not spec.get("selector") for rule in _items(spec.get("rules"))]
-    found = [_ratio(metric.get("value")) for rule in rules if (metric := _of_prod_pressure(rule))]
-    return min((ratio for ratio in found if ratio is not None), default=None)
+    ratios = [_ratio(metric.get("value")) for rule in rules if (metric := _of_prod_pressure(rule))]
+    return min((ratio for ratio in ratios if ratio is not None), default=None)
 
 
 def _of_prod_pressure(rule: Any) -> Mapping[str, Any]:

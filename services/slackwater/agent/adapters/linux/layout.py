@@ -135,10 +135,10 @@ class Layout:
         record = self.agent_dir / _CONTROLLERS_RECORD
         if not record.exists():
             return
-        kept = parse_json_text(record.read_text())
-        for name in kept["added"]:
+        enabled = parse_json_text(record.read_text())
+        for name in enabled["added"]:
             try:
-                Path(kept["mount"], "cgroup.subtree_control").write_text(f"-{name}")
+                Path(enabled["mount"], "cgroup.subtree_control").write_text(f"-{name}")
             except OSError as error:
                 if error.errno != errno.EBUSY:  # another program relies on it by now
                     raise

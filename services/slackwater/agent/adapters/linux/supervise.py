@@ -125,7 +125,7 @@ def run_managed(
         except (Conflict, Unavailable) as error:
             return _complain(arguments[0], error.message, NOT_PLACED)
         if placement.without:
-            sys.stderr.write(f"slackwater exec: {pod.name}: starts without CPUs of its own: {placement.without}\n")
+            sys.stderr.write(f"slackwater exec: {pod.name}: starts without what it asks for: {placement.without}\n")
         if placement.envs:  # what the command has itself counts
             own = os.environ if surroundings.environment is None else surroundings.environment
             surroundings = replace(surroundings, environment={**placement.envs, **own})

@@ -117,13 +117,13 @@ def _of_container(message: pb.ResourceRequest | pb.PodResourceRequest) -> dict[s
 
 def check_answers(request: ResourceRequest, answer: Answer) -> None:
     """Raises InvalidInput for the answer to another request. A plugin may leave these fields empty."""
-    asked = {
+    repeated = {
         "pod_uid": (request.pod_uid, answer.pod_uid),
         "resource_name": (request.resource, answer.resource_name),
     }
     if isinstance(answer, pb.ResourceHintsResponse | pb.ResourceAllocationResponse):
-        asked["container_name"] = request.container, answer.container_name
-    for name, (expected, answered) in asked.items():
+        repeated["container_name"] = request.container, answer.container_name
+    for name, (expected, answered) in repeated.items():
         if answered and answered != expected:
             raise InvalidInput(f"{name}: {answered[:80]!r} is answered for {expected[:80]!r}", field=name)
 
