@@ -97,6 +97,12 @@ def libraries_below(source: Source) -> Iterator[str]:
         yield from (f"{source.path}: library {source.part} imports {target}" for target in foreign(source))
 
 
+def product_without_tests(source: Source) -> Iterator[str]:
+    """Doubles and scenes stay outside the wheel: no service and no library imports them."""
+    if source.root in {"services", "libs"}:
+        yield from (f"{source.path}: imports {target}" for target in source.imports if within(target, "tests"))
+
+
 PURE_LIBRARIES = frozenset(
     {"charts", "descheduling", "fairshare", "kernels", "koordinator", "offers", "peaks", "podmigration"}
     | {"reservations"}
@@ -181,8 +187,8 @@ def usecases_without_io(source: Source) -> Iterator[str]:
                 yield f"{source.path}: use case imports {target}"
 
 
-NATS_IMPORTERS = frozenset({"bus", "testing"})
-SQL_IMPORTERS = frozenset({"store", "testing"})
+NATS_IMPORTERS = frozenset({"bus"})
+SQL_IMPORTERS = frozenset({"store"})
 SQL = frozenset({"alembic", "asyncpg", "sqlalchemy"})
 
 
@@ -234,7 +240,6 @@ JSON_READERS: Mapping[str, Collection[str]] = {
         "services/slackwater/demo/",
         "services/slackwater/prediction/domain/snapshot.py",
     ),
-    "tests": ("libs/slackwater/testing/",),
 }
 """Files and folders that may call `json.loads`, by reason."""
 _JSON_READERS = tuple(prefix for prefixes in JSON_READERS.values() for prefix in prefixes)
@@ -335,6 +340,6 @@ def long_ones(source: Source, file_lines: int, function_lines: int) -> Iterator[
 
 
 RULES = (
-    *(services_apart, libraries_below, domain_pure, usecases_without_io, servers_behind_ports),
+    *(services_apart, libraries_below, product_without_tests, domain_pure, usecases_without_io, servers_behind_ports),
     *(known_rooms, front_door, named_by_meaning, within_caps, bounded_yaml, bounded_json),
 )

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from devtools import Browser, Page, chromium_on_path
+from tests.support.story import LENGTH_SECONDS, SURGE
 
 from slackwater.console.adapters.demo_files import DemoFiles
 from slackwater.events.envelope import Event
-from slackwater.testing.story import LENGTH_SECONDS, SURGE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "console"))
 from demo_files import demo_folder

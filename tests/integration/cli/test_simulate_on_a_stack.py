@@ -14,11 +14,11 @@ from test_strategies_on_a_stack import node_event, publish, until
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
+from tests.support.reports import pod_usage, received, report
 from whole_server import TOKEN, WholeServer, server
 
 from slackwater.cli.main import app
 from slackwater.events.envelope import Event
-from slackwater.testing.reports import pod_usage, received, report
 
 __all__ = ["server"]
 

@@ -16,6 +16,7 @@ from test_strategies_on_a_stack import node_event, publish, until
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
+from tests.support.reports import GIB, pod_usage, received, report
 from whole_server import TOKEN, WholeServer, server
 
 from slackwater.cli.main import app
@@ -23,7 +24,6 @@ from slackwater.events.envelope import Event
 from slackwater.events.measures import Pressure
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
-from slackwater.testing.reports import GIB, pod_usage, received, report
 
 __all__ = ["server"]
 

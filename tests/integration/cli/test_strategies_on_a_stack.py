@@ -18,13 +18,13 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
+from tests.support.windows import described, window
 from whole_server import ADMIN, TOKEN, WholeServer, server
 
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.main import app
 from slackwater.events.envelope import Event
 from slackwater.model.identifiers import new_id
-from slackwater.testing.windows import described, window
 
 __all__ = ["server"]
 

@@ -13,9 +13,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from running import Site
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.bus.connect.nats_bus import NatsBus
-from slackwater.testing.postgres_server import FreshDatabase
 
 MakeSite = Callable[[str], Awaitable[Site]]
 

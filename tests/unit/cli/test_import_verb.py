@@ -17,13 +17,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "colocation"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "ensurance"))
 import strategy_scene
 from guard_documents import DocumentScene
+from tests.support.kinds import KindScene
 
 from slackwater.cli.main import app
 from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE
 from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA
 from slackwater.resources.kinds.quota_profile import QUOTA_PROFILE
 from slackwater.runtime.resource_routes import resource_router
-from slackwater.testing.kinds import KindScene
 
 PUBLISHED = Path(__file__).parents[1] / "koordinator" / "koordinator.yaml"
 

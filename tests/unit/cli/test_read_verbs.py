@@ -13,10 +13,10 @@ import pytest
 import yaml
 from click.testing import Result
 from served import END, Served, served
+from tests.support.story import FLEET, SURGE, identifier
 
 from slackwater.cli import list_kinds
 from slackwater.model.errors import InvalidInput
-from slackwater.testing.story import FLEET, SURGE, identifier
 
 Run = Callable[..., Result]
 NAMES = sorted(node.name for node in FLEET)

@@ -10,6 +10,8 @@ from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
+from tests.support.reports import GIB, pod_usage, report
 
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Report, SequenceTrack, UsageSeries
 from slackwater.ingestion.domain.sequences import Fresh, observe
@@ -27,8 +29,6 @@ from slackwater.ingestion.domain.windowing import (
 )
 from slackwater.ingestion.usecases.report_mapping import report_from
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import GIB, pod_usage, report
 
 
 def nearest_rank(samples: list[int], percent: int) -> int:

@@ -11,11 +11,11 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.support.clock import FakeClock
 
 from slackwater.kubernetes.adapters.openssl_pairs import OpensslPairs
 from slackwater.kubernetes.edge.webhook import Webhook
 from slackwater.kubernetes.settings import KubernetesSettings
-from slackwater.testing.clock import FakeClock
 
 DRAIN_SECONDS = 10.0
 
