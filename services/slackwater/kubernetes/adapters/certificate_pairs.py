@@ -1,4 +1,4 @@
-"""New certificates of the webhook: slackwater.kubernetes.ports.PairIssuer, with openssl."""
+"""New certificates of the webhook: slackwater.kubernetes.ports.PairIssuer."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from slackwater.kubernetes.domain.webhook_certificates import CertificatePair
-from slackwater.runtime.authority import Authority
 
 
-class OpensslPairs:
+class AuthorityPairs:
     """Each call makes an authority of its own, whose key is deleted with its folder."""
 
     async def issue(self, hosts: Sequence[str], issued_at: datetime, lifetime: timedelta) -> CertificatePair:
@@ -21,7 +20,9 @@ class OpensslPairs:
 
 
 def _issue(hosts: Sequence[str], issued_at: datetime, lifetime: timedelta) -> CertificatePair:
-    """openssl counts whole days from its own clock: the certificate lives at least as long as is said."""
+    """Certificates count whole days from the machine's clock: they live at least as long as is said."""
+    from slackwater.runtime.authority import Authority  # 20 MB that a service without a webhook spares
+
     days = math.ceil(lifetime / timedelta(days=1))
     with tempfile.TemporaryDirectory() as folder:
         certificate, key = Path(folder) / "tls.crt", Path(folder) / "tls.key"
