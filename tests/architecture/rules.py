@@ -92,9 +92,12 @@ DECLARED_KINDS = PurePath("libs/slackwater/resources/kinds")
 
 
 def libraries_below(source: Source) -> Iterator[str]:
-    """A library imports no service. Declarations of resource kinds name their models, which are loaded when needed."""
-    if source.root == "libs" and source.path.parent != DECLARED_KINDS:
-        yield from (f"{source.path}: library {source.part} imports {target}" for target in foreign(source))
+    """A library imports no service. Declarations of resource kinds name models and hooks, which a service loads."""
+    if source.root == "libs":
+        declares = source.path.parent == DECLARED_KINDS
+        for target in foreign(source):
+            if not declares or within(target, "slackwater.cli"):
+                yield f"{source.path}: library {source.part} imports {target}"
 
 
 def product_without_tests(source: Source) -> Iterator[str]:

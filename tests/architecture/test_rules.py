@@ -58,6 +58,7 @@ def test_the_tree_keeps_the_rule(rule: Rule) -> None:
         (services_apart, "services/slackwater/cli/planted.py", "from slackwater.prediction.domain import peaks"),
         (services_apart, "services/slackwater/demo/planted.py", "from slackwater.cli import stack"),
         (libraries_below, "libs/slackwater/runtime/planted.py", "import slackwater.agent"),
+        (libraries_below, "libs/slackwater/resources/kinds/planted.py", "CELLS = 'slackwater.cli.planted_columns'"),
         (product_without_tests, "libs/slackwater/bus/planted.py", "from tests.support.bus import MemoryBus"),
         (product_without_tests, USECASE, "def f():\n    import tests.support.store"),
         (domain_pure, DOMAIN, "import sqlalchemy"),
