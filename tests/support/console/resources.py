@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from slackwater.console.domain.resources import KEPT_GENERATIONS, ResourceView, newest_of
+from slackwater.console.domain.resources import KEPT_GENERATIONS, ResourceView
+
+
+def newest_of(generations: Sequence[ResourceView]) -> list[ResourceView]:
+    """The newest generation of each document that is not deleted, by name."""
+    newest: dict[tuple[str, str], ResourceView] = {}
+    for view in sorted(generations, key=lambda view: view.generation):
+        newest[view.kind, view.name] = view
+    return sorted((view for view in newest.values() if not view.deleted), key=lambda view: (view.kind, view.name))
 
 
 class MemoryResources:

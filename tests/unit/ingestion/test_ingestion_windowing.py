@@ -18,7 +18,6 @@ from slackwater.ingestion.domain.sequences import Fresh, observe
 from slackwater.ingestion.domain.windowing import (
     Before,
     Waiting,
-    closable_until,
     close_limit,
     close_windows,
     heads,
@@ -169,13 +168,6 @@ def test_a_tier_is_the_sum_of_its_pods_and_only_tiers_with_pods_are_there() -> N
     assert window.tiers[Tier.PROD].memory.max == GIB // 2
     assert window.tiers[Tier.PROD].cpu.samples == 10
     assert [(found.uid, amounts.cpu.samples) for found, amounts in window.pods] == [("a", 10), ("b", 10), ("c", 10)]
-
-
-@given(st.floats(0, 1000), st.sampled_from([5, 60]), st.floats(0, 20))
-def test_a_window_is_closable_only_after_its_end_and_the_wait(at: float, seconds: int, lateness: float) -> None:
-    now = EPOCH + timedelta(seconds=at)
-    until = closable_until(now, seconds, lateness)
-    assert until <= now - timedelta(seconds=lateness) < until + timedelta(seconds=seconds)
 
 
 @given(st.text(min_size=1), st.integers(1, 3600), st.timedeltas(timedelta(), timedelta(days=3000)))
