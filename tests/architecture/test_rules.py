@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
@@ -133,6 +134,19 @@ def test_every_test_file_has_a_name_of_its_own() -> None:
     """Two of one name cannot be collected by one process, and which files share one changes with their number."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_every_scene_has_a_name_of_its_own() -> None:
+    """All their folders are on the path, also of processes that a test starts."""
+    folders = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["pythonpath"]
+    names = Counter(
+        path.stem
+        for folder in folders
+        if folder.startswith("tests/") or folder == "tools"
+        for path in (ROOT / folder).glob("*.py")
+        if not path.stem.startswith(("test_", "__", "conftest"))
+    )
+    assert [name for name, count in names.items() if count > 1 or name in sys.stdlib_module_names] == []
 
 
 def test_no_unused_exception_is_kept() -> None:

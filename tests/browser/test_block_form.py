@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from devtools import Page
 from fastapi import APIRouter
+from served_routes import served
 from test_console_in_a_browser import CONTRASTS, OUTSIDE, UNNAMED
 from tests.support.broker_admin import MemoryAdmin
 from tests.support.bus import MemoryBus
@@ -24,9 +23,6 @@ from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
 from slackwater.ingestion.edge.block_routes import block_router
 from slackwater.ingestion.usecases.block_agents import BlockAgents
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "cli"))
-from served_routes import served
 
 pytestmark = pytest.mark.browser
 FORM = "document.querySelector('form.blocking')"

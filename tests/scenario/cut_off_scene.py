@@ -16,9 +16,7 @@ from typing import Any
 
 import anyio
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
-from proxy import proxying
+from tests.faults.proxy import proxying
 from tests.support.postgres_server import FreshDatabase
 
 from slackwater.bus.port import Bus, Done, Received, Settlement

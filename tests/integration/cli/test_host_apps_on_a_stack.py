@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 from tests.support.reports import host_app, pod_usage, report
 from tests.support.windows import described, window
+from typer.testing import CliRunner
 from whole_server import TOKEN, WholeServer, server
 
 from slackwater.bus.connect.nats_bus import connect_bus

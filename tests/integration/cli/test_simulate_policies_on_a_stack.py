@@ -4,7 +4,6 @@ documents in force come out over REST."""
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,8 @@ import httpx2
 import pytest
 from test_simulate_on_a_stack import MINUTES, windows_of
 from test_strategies_on_a_stack import node_event, publish, until
-from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 from tests.support.reports import GIB, pod_usage, received, report
+from typer.testing import CliRunner
 from whole_server import TOKEN, WholeServer, server
 
 from slackwater.cli.main import app

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,10 +14,8 @@ from typing import Any
 import httpx2
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 from tests.support.windows import described, window
+from typer.testing import CliRunner
 from whole_server import ADMIN, TOKEN, WholeServer, server
 
 from slackwater.bus.connect.nats_bus import connect_bus

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -15,8 +13,6 @@ from tests.support.postgres_server import FreshDatabase
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.ports import ReadModel
 from slackwater.store.engine import connect_database
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "console"))
 
 
 @pytest_asyncio.fixture(params=["memory", "postgres"])

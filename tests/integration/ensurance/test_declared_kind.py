@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,8 +10,6 @@ from pathlib import Path
 import anyio
 import httpx2
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "resources"))
 from kind_scenes import EXAMPLE
 from tests.support.broker import MemoryBroker
 from tests.support.bus import MemoryBus

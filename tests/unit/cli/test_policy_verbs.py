@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from fastapi import APIRouter
-from served_routes import Do, doing, served
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "prediction"))
 from policy_scene import Replica
+from served_routes import Do, doing, served
 from tests.support.resources import MemoryResourceStore
 
 from slackwater.prediction.edge.predictor_routes import predictor_router

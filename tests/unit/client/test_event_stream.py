@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
 from collections.abc import Generator
 from functools import partial
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "console"))
 from served import served
 from tests.support.story import SURGE
 

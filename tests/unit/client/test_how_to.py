@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "console"))
 from served import served
 from tests.support.story import SURGE
 

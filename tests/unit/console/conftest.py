@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -23,8 +21,6 @@ from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.envelope import Event, Payload
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "charts"))
 
 NOW = EPOCH + timedelta(hours=10)
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from served import record_all
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "colocation"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "offers"))
-from drawn import strategies
 from test_histories_of_offers import Node, Step, predictions, steps, windows
 from tests.support.clock import FakeClock
 from tests.support.console.read_model import MemoryReadModel

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -12,8 +11,6 @@ import pytest
 import yaml
 from fastapi import APIRouter
 from kind_scenes import EXAMPLE, scene_of
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from served_routes import doing, served
 from tests.support.kinds import NAME, KindScene
 
