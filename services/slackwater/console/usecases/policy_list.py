@@ -12,8 +12,8 @@ from slackwater.console.domain.strategies import lines_of
 from slackwater.console.domain.tables import Heading, SortedTable, TableQuery, arrange
 from slackwater.console.ports import ReadQueries
 from slackwater.resources import catalog
-from slackwater.resources.cells import NO_VALUE, cell_text
-from slackwater.resources.kind import Kind
+from slackwater.resources.cells import cell_text
+from slackwater.resources.kind import NO_VALUE, Kind
 
 POLICIES: Sequence[Heading[PolicyRow]] = (
     Heading("name", "Name", lambda row: row.view.name, numeric=False),
