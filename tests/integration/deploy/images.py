@@ -28,6 +28,7 @@ from slackwater.testing.dockerfile import stage_of
 ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
 BASE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+VERSION = importlib.metadata.version("slackwater")
 VENV = Path(sys.prefix)
 PYTHON_HOME = Path(sys.base_prefix).resolve()
 
@@ -72,8 +73,8 @@ def images(folder: Path) -> dict[str, Image]:
     agent = slackwater(folder, "agent", "requirements-agent.lock")
     return {
         "slackwater:local": own,
-        "slackwater:latest": own,
-        "slackwater-agent:latest": agent,
+        f"slackwater:{VERSION}": own,
+        f"slackwater-agent:{VERSION}": agent,
         "postgres:18": postgres(),
         "nats:2": nats(),
     }
