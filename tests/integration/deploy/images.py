@@ -73,10 +73,10 @@ def images(folder: Path) -> dict[str, Image]:
     agent = slackwater(folder, "agent", "requirements-agent.lock")
     return {
         "slackwater:local": own,
-        f"slackwater:{VERSION}": own,
-        f"slackwater-agent:{VERSION}": agent,
-        "postgres:18": postgres(),
-        "nats:2": nats(),
+        f"docker.io/slackwater/slackwater:{VERSION}": own,
+        f"docker.io/slackwater/slackwater-agent:{VERSION}": agent,
+        **dict.fromkeys(("postgres:18", "docker.io/library/postgres:18"), postgres()),
+        **dict.fromkeys(("nats:2", "docker.io/library/nats:2"), nats()),
     }
 
 
