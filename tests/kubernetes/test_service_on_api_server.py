@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.definitions import in_force
-from tests.kubernetes.drivers import ADAPTER, RealDriver, granted, real_driver, rules
+from tests.kubernetes.drivers import RealDriver, granted, real_driver, rules
+from tests.kubernetes.manifests import adapter
 from tests.kubernetes.rest import Rest
 from tests.support.bus import MemoryBus
 from tests.support.statements import answer_common
@@ -330,7 +330,5 @@ async def _use_named(real: RealDriver, resource: str, verb: str) -> None:
 
 
 async def test_the_api_server_takes_the_manifests_without_a_warning(real: RealDriver) -> None:
-    files = [file for folder in (ADAPTER, ADAPTER.parent / "documents") for file in sorted(folder.glob("*.yaml"))]
-    for document in (part for file in files for part in yaml.safe_load_all(file.read_text())):
-        if document["kind"] != "Kustomization":
-            assert await real.warnings_of(document) == [], document["kind"]
+    for document in adapter():
+        assert await real.warnings_of(document) == [], document["kind"]
