@@ -10,11 +10,12 @@ ARGS ?=
 LANES ?= auto
 MINUTES ?= 10
 DATA ?= ../shared/data
+VALUES ?=
 VENV_PYTHON = .venv/bin/python
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test test-all explore flaky check conformance contracts bench figures faults world kubernetes cgroup2 sbom crds rehearse lock clean environment environment-dev
+.PHONY: help run test test-all explore flaky check conformance contracts bench figures faults world kubernetes cgroup2 sbom crds manifests rehearse lock clean environment environment-dev
 unexport PYTHONPATH PYTHONHOME
 # Dozens of processes start from this tree: without its bytecode each of them compiles it again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -43,7 +44,7 @@ check: environment-dev ## style, types, import contracts, generated files
 	@exec $(VENV_PYTHON) tools/checks.py --types
 
 conformance: environment-dev ## the vectors of the field: make conformance VECTORS=<file or folder>
-	@PYTHONPATH=services:libs exec $(VENV_PYTHON) tests/conformance/run.py $(VECTORS)
+	@PYTHONPATH=services:libs:. exec $(VENV_PYTHON) tests/conformance/run.py $(VECTORS)
 
 contracts: environment-dev ## write the generated contracts anew: schemas, AsyncAPI, OpenAPI, flow
 	@exec $(VENV_PYTHON) -m contracts.generate
@@ -72,8 +73,11 @@ sbom: environment-dev ## what the image contains, as CycloneDX: .slackwater/sbom
 crds: environment ## CustomResourceDefinitions, admission policies and roles as a plain manifest: .slackwater/crds.yaml
 	@exec $(VENV_PYTHON) -m contracts.crds .slackwater/crds.yaml
 
+manifests: environment-dev ## the chart as plain manifests, for kubectl: .slackwater/manifests; VALUES=FILE of values
+	@exec $(VENV_PYTHON) -m contracts.manifests .slackwater/manifests $(VALUES)
+
 rehearse: environment-dev ## backup, disaster, restore on new servers: hashes and recovery time
-	@exec $(VENV_PYTHON) deploy/backup/rehearse.py $(ARGS)
+	@exec $(VENV_PYTHON) -m deploy.backup.rehearse $(ARGS)
 
 # The locks name no index and no file of this machine.
 UV ?= .venv/bin/uv

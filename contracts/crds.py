@@ -1,5 +1,5 @@
-"""Renders CustomResourceDefinitions, admission policies and roles of every resource kind: for the chart, and as plain
-manifests.
+"""Renders CustomResourceDefinitions, admission policies and roles of every resource kind: as templates of the chart,
+and as a plain manifest.
 
     .venv/bin/python -m contracts.crds FILE     (`make crds`)
 """
@@ -18,7 +18,12 @@ from slackwater.resources.crd.admission import admission_objects
 from slackwater.resources.crd.definition import definition
 from slackwater.resources.crd.roles import role_objects
 
-_HEADER = "# Rendered by contracts/crds.py from slackwater.resources.catalog.\n"
+TEMPLATES = Path("deploy/helm/slackwater/templates")
+_HEADER = "Rendered by contracts/crds.py from slackwater.resources.catalog."
+_HEAD = ("apiVersion", "kind", "metadata")
+_LABELS = '{{- include "slackwater.labels" $ | nindent 4 }}'
+_KEPT = "{{- if .Values.crds.keep }}\n  annotations: {helm.sh/resource-policy: keep}\n  {{- end }}"
+Manifest = Mapping[str, Any]
 
 
 class _Plain(yaml.SafeDumper):
@@ -28,7 +33,7 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def crd_objects() -> Mapping[str, Sequence[Mapping[str, Any]]]:
+def crd_objects() -> Mapping[str, Sequence[Manifest]]:
     """Returns the objects of each kind by its plural, and those of the roles."""
     objects = {kind.plural: [definition(kind), *admission_objects(kind)] for kind in KINDS}
     return {**objects, "roles": role_objects(KINDS)}
@@ -36,8 +41,35 @@ def crd_objects() -> Mapping[str, Sequence[Mapping[str, Any]]]:
 
 def plain_manifest() -> str:
     """Returns all of them as one manifest."""
-    objects = [definition for of_kind in crd_objects().values() for definition in of_kind]
-    return _HEADER + str(yaml.dump_all(objects, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110))
+    return f"# {_HEADER}\n" + "---\n".join(yaml_text(one) for objects in crd_objects().values() for one in objects)
+
+
+def chart_templates() -> Mapping[Path, str]:
+    """Returns a template of the chart for each kind, and one for the roles."""
+    return {TEMPLATES / f"crds-{name}.yaml": _template(objects) for name, objects in crd_objects().items()}
+
+
+def _template(objects: Sequence[Manifest]) -> str:
+    switch = "rbac.create" if objects[0]["kind"] == "ClusterRole" else "crds.install"
+    body = "".join(f"---\n{_templated(one)}" for one in objects)
+    return f"{{{{- /* {_HEADER} */}}}}\n{{{{- if .Values.{switch} }}}}\n{body}{{{{- end }}}}\n"
+
+
+def _templated(manifest: Manifest) -> str:
+    """An object with the labels of the release, and what its kind has of the values."""
+    name, kind = manifest["metadata"]["name"], manifest["kind"]
+    shown = f'{{{{ include "slackwater.named" (list $ "{name}") }}}}' if kind == "ClusterRole" else name
+    labels = [f'    {label}: "{value}"' for label, value in manifest["metadata"]["labels"].items()]
+    lines = [f"apiVersion: {manifest['apiVersion']}", f"kind: {kind}", "metadata:", f"  name: {shown}", "  labels:"]
+    lines += [*labels, f"    {_LABELS}", *([f"  {_KEPT}"] if kind == "CustomResourceDefinition" else [])]
+    body = yaml_text({field: value for field, value in manifest.items() if field not in _HEAD})
+    return "\n".join(lines) + "\n" + body.replace("{{", '{{ "{{" }}')
+
+
+def yaml_text(manifest: Manifest) -> str:
+    """An object as YAML, its inner collections in one line."""
+    text = yaml.dump(manifest, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
+    return str(text)
 
 
 if __name__ == "__main__":

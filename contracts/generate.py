@@ -27,8 +27,8 @@ for portion in ("services", "libs", "."):
 
 from contracts import protos  # noqa: E402 - as below
 from contracts.broker import broker_page  # noqa: E402
-from contracts.deployment import deployment_files, stale_files  # noqa: E402
-from contracts.helm_chart import helm_files, templates_of_chart  # noqa: E402
+from contracts.crds import TEMPLATES, chart_templates  # noqa: E402
+from contracts.deployment import deployment_files  # noqa: E402
 from contracts.python_client import client_files  # noqa: E402
 from contracts.rights_page import rights_page  # noqa: E402
 
@@ -212,8 +212,7 @@ def generated() -> Mapping[Path, str]:
     files[Path("../docs/reference/resources.md")] = resources_page()
     files[Path("../docs/reference/custom-resources.md")] = custom_resources_page()
     files[Path("../docs/reference/rights.md")] = rights_page()
-    deployed = {**deployment_files(ROOT, service_list()), **client_files(described_api)}
-    deployed |= helm_files(ROOT, deployed)
+    deployed = {**deployment_files(ROOT, service_list()), **client_files(described_api), **chart_templates()}
     return files | {Path("..") / path: text for path, text in deployed.items()}
 
 
@@ -260,8 +259,8 @@ def differences(directory: Path = CONTRACTS) -> list[str]:
             )
             found.append("\n".join(list(lines)[:DIFF_LINES]))
     stale = {file.relative_to(directory) for file in (directory / "events").glob("*.json")} - wanted.keys()
-    stale |= {Path("..") / path for path in stale_files(ROOT, service_list())}
-    stale |= {Path("..") / path for path in templates_of_chart(ROOT)} - wanted.keys()
+    templates = {Path("..") / TEMPLATES / file.name for file in (ROOT / TEMPLATES).glob("crds-*.yaml")}
+    stale |= templates - wanted.keys()
     return found + [f"contracts/{path} is no longer generated: delete it" for path in sorted(stale)]
 
 

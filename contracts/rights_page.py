@@ -21,10 +21,10 @@ def rights_page() -> str:
     return (
         _HEAD
         + "## The service `kubernetes`\n\n"
-        + "From [rights.yaml](../../deploy/kubernetes/adapter/rights.yaml). Tests run the service with exactly\n"
-        + "these, and take them away while it runs: what stops is in the last column, the rest goes on, and all of\n"
-        + "it heals when the right is back. `/readyz?verbose` says both. An open watch lives on without its right\n"
-        + "until the API server ends it, after minutes.\n\n"
+        + "From [kubernetes.yaml](../../deploy/helm/slackwater/templates/kubernetes.yaml). Tests run the service with\n"
+        + "exactly these, and take them away while it runs: what stops is in the last column, the rest goes on, and\n"
+        + "all of it heals when the right is back. `/readyz?verbose` says both. An open watch lives on without its\n"
+        + "right until the API server ends it, after minutes.\n\n"
         + "\n".join(_table(SERVICE_RIGHTS, "without it", _effects))
         + ("\n\n## The agents\n\n" + "\n".join(_table(AGENT_RIGHTS)) if AGENT_RIGHTS else "")
         + "\n\n## The account that installs\n\n"

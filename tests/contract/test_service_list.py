@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import re
 import shutil
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from contracts import generate
-from contracts.deployment import MANIFESTS, deployment_files, stale_files
+from contracts.deployment import VALUES, VALUES_SCHEMA, deployment_files
 
 from slackwater.bus.admin.streams import load
 from slackwater.cli.composition import PARTS
@@ -81,9 +82,8 @@ def test_one_entry_adds_a_service_to_everything_that_names_services(tree: Path, 
     changed = {path for path, text in files.items() if before.get(path) != text}
     assert changed == {
         Path("docker-compose.yml"),
-        MANIFESTS / "tally.yaml",
-        MANIFESTS / "kustomization.yaml",
-        MANIFESTS / "networkpolicies.yaml",
+        VALUES,
+        VALUES_SCHEMA,
         Path(".importlinter"),
         Path("docs/reference/services.md"),
     }
@@ -91,12 +91,11 @@ def test_one_entry_adds_a_service_to_everything_that_names_services(tree: Path, 
     assert compose["tally"]["command"][:2] == ["run", "tally"]
     assert compose["tally"]["mem_limit"] == "256m"
     assert list(compose).index("tally") == list(compose).index("console") + 1
-    objects = {one["kind"]: one for one in yaml.safe_load_all(files[MANIFESTS / "tally.yaml"])}
-    assert objects.keys() == {"ServiceAccount", "Deployment", "PodDisruptionBudget"}
-    assert objects["Deployment"]["spec"]["replicas"] == 2
-    assert "tally.yaml" in yaml.safe_load(files[MANIFESTS / "kustomization.yaml"])["resources"]
-    policies = files[MANIFESTS / "networkpolicies.yaml"]
-    assert policies.count("console, tally") == before[MANIFESTS / "networkpolicies.yaml"].count("all services") == 4
+    values = yaml.safe_load(files[VALUES])["services"]
+    assert list(values) == [*LIST.services, "tally"]
+    assert values["tally"]["resources"]["requests"] == {"cpu": "50m", "memory": "96Mi"}
+    allowed = json.loads(files[VALUES_SCHEMA])["properties"]["services"]["properties"]
+    assert list(allowed) == [*LIST.services, "tally"]
     contracts = configparser.ConfigParser()
     contracts.read_string(files[Path(".importlinter")])
     for contract, option in (("libs", "forbidden_modules"), ("services", "modules"), ("roots", "source_modules")):
@@ -107,7 +106,6 @@ def test_one_entry_adds_a_service_to_everything_that_names_services(tree: Path, 
 def test_a_service_that_left_takes_everything_with_it(tree: Path, extended: ServiceList) -> None:
     for path, text in deployment_files(tree, extended).items():
         (tree / path).write_text(text)
-    assert stale_files(tree, LIST) == [MANIFESTS / "tally.yaml"]
     assert deployment_files(tree, LIST) == {path: (ROOT / path).read_text() for path in deployment_files(ROOT, LIST)}
 
 

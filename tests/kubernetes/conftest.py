@@ -62,7 +62,7 @@ def admin_kubeconfig(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 async def real(admin_kubeconfig: Path, tmp_path: Path) -> AsyncIterator[RealDriver]:
-    """The real API server; `api` has exactly the rights of deploy/kubernetes/adapter/rights.yaml."""
+    """The real API server; `api` has exactly the rights of the service kubernetes."""
     async with real_driver(admin_kubeconfig, tmp_path) as driver:
         yield driver
 

@@ -13,15 +13,14 @@ import httpx2
 import yaml
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
+from tests.kubernetes.manifests import adapter, find
+from tests.support.api_server import MemoryApiServer, optional_quantities
 
 from slackwater.apiserver.port import ApiServer
 from slackwater.apiserver.records import NODES, WatchedKind
 from slackwater.kubernetes.adapters.http_api_server import open_api_server
-from slackwater.testing.api_server import MemoryApiServer, optional_quantities
 
 Document = dict[str, Any]
-ADAPTER = Path(__file__).parents[2] / "deploy" / "kubernetes" / "adapter"
-RIGHTS = ADAPTER / "rights.yaml"
 RBAC = "apis/rbac.authorization.k8s.io/v1"
 ROLES = {
     "ClusterRole": f"{RBAC}/clusterroles",
@@ -217,9 +216,13 @@ def _mark(document: Document, key: str) -> None:
 
 def rules(kind: str = "ClusterRole") -> Sequence[Document]:
     """The rights that the manifests give to the service: in all namespaces, or by its Role in its own."""
-    (role,) = (part for part in yaml.safe_load_all(RIGHTS.read_text()) if part["kind"] == kind)
-    found: Sequence[Document] = role["rules"]
-    return found
+    rules: Sequence[Document] = find(rights(), kind, "slackwater-kubernetes")["rules"]
+    return rules
+
+
+def rights() -> Sequence[Document]:
+    """Roles and bindings of the service, with every feature."""
+    return [part for part in adapter() if part["kind"] in ROLES]
 
 
 def granted(rules: Sequence[Document]) -> Sequence[tuple[str, str, str]]:
@@ -241,11 +244,9 @@ async def real_driver(admin_kubeconfig: Path, folder: Path) -> AsyncIterator[Rea
         await applied(admin, "api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", **_named("slackwater")})
         account = {"apiVersion": "v1", "kind": "ServiceAccount", **_named("kubernetes")}
         await applied(admin, ACCOUNT.rpartition("/")[0], account)
-        for part in _documents(RIGHTS):
+        for part in rights():
             await applied(admin, ROLES[part["kind"]], part)
-        await applied(
-            admin, SECRETS, next(part for part in _documents(ADAPTER / "webhook.yaml") if part["kind"] == "Secret")
-        )
+        await applied(admin, SECRETS, find(adapter(), "Secret", "kubernetes-webhook"))
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         token = (await admin.post(f"{ACCOUNT}/token", json=request)).raise_for_status().json()["status"]["token"]
         kubeconfig = folder / "service.kubeconfig"
@@ -268,10 +269,6 @@ async def applied(admin: httpx2.AsyncClient, collection: str, document: Document
         headers={"Content-Type": "application/apply-patch+yaml"},
     )
     assert answer.is_success, answer.text
-
-
-def _documents(file: Path) -> Sequence[Document]:
-    return list(yaml.safe_load_all(file.read_text()))
 
 
 def _named(name: str) -> Document:

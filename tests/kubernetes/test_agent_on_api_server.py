@@ -36,6 +36,7 @@ from tests.kubernetes.drivers import (
     applied,
     real_driver,
 )
+from tests.kubernetes.manifests import find, release
 
 from slackwater.agent.adapters.kubepods.api_access import access_of
 from slackwater.agent.adapters.kubepods.pod_reader import PodReader
@@ -48,7 +49,6 @@ from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.time import SystemClock
 
 ROOT = Path(__file__).parents[2]
-MANIFEST = ROOT / "deploy" / "kubernetes" / "agent.yaml"
 PATIENCE_SECONDS = 40.0
 ANOTHER_USER = [
     "setpriv",
@@ -60,8 +60,7 @@ BATCH: dict[str, Any] = {"priority": 0, "labels": {"slackwater.io/tier": "batch"
 
 
 def manifest(kind: str) -> Document:
-    (found,) = (part for part in yaml.safe_load_all(MANIFEST.read_text()) if part["kind"] == kind)
-    return dict(found)
+    return find(release(), kind, "slackwater-agent" if kind.startswith("ClusterRole") else "agent")
 
 
 async def until(look: Callable[[], object], what: str) -> None:

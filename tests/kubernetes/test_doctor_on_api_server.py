@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 from contracts.crds import crd_objects
-from tests.kubernetes.drivers import RIGHTS
+from tests.kubernetes.drivers import rights
+from tests.kubernetes.manifests import find
 from tests.kubernetes.rest import Rest
 from typer.testing import CliRunner
 
@@ -107,6 +108,4 @@ def test_rights_of_the_installed_service_are_checked(admin: Rest) -> None:
 
 
 def _role() -> dict[str, Any]:
-    (role,) = (one for one in yaml.safe_load_all(RIGHTS.read_text()) if one["kind"] == "ClusterRole")
-    assert isinstance(role, dict)
-    return role
+    return find(rights(), "ClusterRole", "slackwater-kubernetes")

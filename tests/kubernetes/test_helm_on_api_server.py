@@ -14,17 +14,18 @@ from typing import Any
 
 import pytest
 import yaml
+from contracts.manifests import plain_values
 from tests.kubernetes.build import this_build
 from tests.kubernetes.control_plane import ControlPlane, running
 from tests.kubernetes.definitions import path_of
 from tests.kubernetes.helm import CHART, IS_THERE, WHY_NOT, HelmRefused, call
+from tests.kubernetes.manifests import release
 from tests.kubernetes.release import Site, decoded
 from tests.kubernetes.rest import TRIED, Rest, wait_until
 
 from slackwater.cli.secret_files import readers
 from slackwater.resources import catalog
 
-MANIFESTS = CHART.parents[1] / "kubernetes"
 HOW_TO = CHART.parents[2] / "docs" / "how-to" / "install-on-kubernetes.md"
 PROGRAMS = ("kube-controller-manager", "kube-scheduler", "kwok", "kubectl", "kube-apiserver", "etcd")
 ROLL_SECONDS = 180
@@ -112,11 +113,13 @@ def test_a_release_is_installed_refused_upgraded_and_removed(
     assert len(definitions) == 13, "documents outlive the release"
 
 
-def test_plain_manifests_are_taken_over(plane: ControlPlane, admin: Rest) -> None:
-    text = HOW_TO.read_text().partition("## From plain manifests")[2].partition("## ")[0]
-    site = Site(plane, admin, "slackwater", "slackwater", values_of(text))
+def test_plain_manifests_are_taken_over(plane: ControlPlane, admin: Rest, tmp_path: Path) -> None:
+    text = HOW_TO.read_text().partition("Helm takes over")[2].partition("## ")[0]
+    assert "--values deploy/helm/slackwater/values-plain.yaml" in text
+    site = Site(plane, admin, "slackwater", "slackwater", plain_values({}))
     site.kubectl("delete", "job/migrate", "--ignore-not-found", "--namespace", site.namespace)
-    site.kubectl("apply", "--server-side", "--force-conflicts", "-k", str(MANIFESTS))
+    (applied := tmp_path / "slackwater.yaml").write_text(yaml.safe_dump_all(release()))
+    site.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(applied))
     before = {name: one["metadata"]["uid"] for name, one in site.deployments().items()}
     site.helm("install", timeout=ROLL_SECONDS, native=flags(text))
     assert {name: one["metadata"]["uid"] for name, one in site.deployments().items()} == before
@@ -133,18 +136,6 @@ def is_ready(deployment: Mapping[str, Any]) -> bool:
 def flags(text: str) -> dict[str, bool]:
     """The options of the command in the page that takes plain manifests over."""
     return {name.replace("-", "_"): True for name in re.findall(r"--(take-ownership|force-conflicts)\b", text)}
-
-
-def values_of(text: str) -> dict[str, Any]:
-    """The values of its `--set` options."""
-    found: dict[str, Any] = {}
-    for path, value in re.findall(r"--set ([A-Za-z.]+)=(\S*)", text):
-        *parents, name = path.split(".")
-        inner = found
-        for parent in parents:
-            inner = inner.setdefault(parent, {})
-        inner[name] = yaml.safe_load(value) if value else ""
-    return found
 
 
 def namespace(admin: Rest, name: str, standard: str = "privileged") -> None:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from tests.kubernetes.manifests import restore, with_adapter
 from tests.kubernetes.rest import Rest
 
-MANIFESTS = Path(__file__).parents[2] / "deploy" / "kubernetes"
 LEVELS = {level: f"{level}-{uuid.uuid4().hex[:8]}" for level in ("restricted", "baseline")}
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob")
 HOST_PATHS, HOST_TYPES = "hostPath volumes", "restricted volume types"
@@ -24,21 +23,21 @@ PRIVILEGES = {"restricted": {HOST_TYPES, "runAsNonRoot != true", "runAsUser=0"},
 
 def pods() -> Iterator[tuple[str, dict[str, Any]]]:
     """Every pod of the manifests, by the name of its workload."""
-    for file in sorted(MANIFESTS.rglob("*.yaml")):
-        for document in yaml.safe_load_all(file.read_text()):
-            if document and document["kind"] in WORKLOADS:
-                spec = document["spec"]
-                spec = spec.get("jobTemplate", {}).get("spec", spec)
-                template = copy.deepcopy(spec["template"])
-                claims = [claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", ())]
-                template["spec"].setdefault("volumes", []).extend(
-                    {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims
-                )
-                metadata = {"generateName": "tried-", "labels": template["metadata"].get("labels", {})}
-                yield (
-                    document["metadata"]["name"],
-                    {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]},
-                )
+    for document in (*with_adapter(), *restore()):
+        if document["kind"] not in WORKLOADS:
+            continue
+        spec = document["spec"]
+        spec = spec.get("jobTemplate", {}).get("spec", spec)
+        template = spec["template"]
+        claims = [claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", ())]
+        template["spec"].setdefault("volumes", []).extend(
+            {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims
+        )
+        metadata = {"generateName": "tried-", "labels": template["metadata"].get("labels", {})}
+        yield (
+            document["metadata"]["name"],
+            {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]},
+        )
 
 
 PODS = dict(pods())

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.definitions import in_force
-from tests.kubernetes.drivers import ADAPTER, RealDriver, granted, real_driver, rules
+from tests.kubernetes.drivers import RealDriver, granted, real_driver, rules
+from tests.kubernetes.manifests import adapter
 from tests.kubernetes.rest import Rest
+from tests.support.bus import MemoryBus
+from tests.support.statements import answer_common
+from tests.support.store import MemoryDatabase
 from typer.testing import CliRunner
 
 from slackwater.apiserver.cluster_events import ClusterEvent, EventSeries, node_subject
@@ -40,9 +43,6 @@ from slackwater.profiles.profile import ClusterColocationProfile
 from slackwater.profiles.webhook import NAME as WEBHOOK
 from slackwater.profiles.webhook import SERVICE, WebhookAddress, webhook_configuration
 from slackwater.runtime.platform import Platform
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.statements import answer_common
-from slackwater.testing.store import MemoryDatabase
 
 CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
 GIB = 1 << 30
@@ -330,7 +330,5 @@ async def _use_named(real: RealDriver, resource: str, verb: str) -> None:
 
 
 async def test_the_api_server_takes_the_manifests_without_a_warning(real: RealDriver) -> None:
-    files = [file for folder in (ADAPTER, ADAPTER.parent / "documents") for file in sorted(folder.glob("*.yaml"))]
-    for document in (part for file in files for part in yaml.safe_load_all(file.read_text())):
-        if document["kind"] != "Kustomization":
-            assert await real.warnings_of(document) == [], document["kind"]
+    for document in adapter():
+        assert await real.warnings_of(document) == [], document["kind"]

@@ -15,18 +15,17 @@ import pytest
 import yaml
 from tests.kubernetes.build import this_build
 from tests.kubernetes.control_plane import ControlPlane, running
+from tests.kubernetes.manifests import Identity, identity, with_adapter
 
-MANIFESTS = Path(__file__).parents[2] / "deploy" / "kubernetes"
-README = MANIFESTS / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "install-on-kubernetes.md"
+MANIFESTS = ".slackwater/manifests/slackwater.yaml"
 RELEASED = sorted((Path(__file__).parent / "previous").glob("manifests-*.yaml"))
-FOLDERS = [MANIFESTS, MANIFESTS / "documents"]
 LABELS_OF_THE_SERVER = (
     *("kubernetes.io/metadata.name", "controller-uid", "job-name"),
     *("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"),
 )
 MAPS = ("labels", "matchLabels", "nodeSelector", "selector", "limits", "requests", "data")
 Kubectl = Callable[..., str]
-Identity = tuple[str, str, str]
 
 
 @pytest.fixture(scope="module")
@@ -53,17 +52,12 @@ def kubectl(plane: ControlPlane) -> Kubectl:
 
 
 def upgrade_commands() -> Iterator[list[str]]:
-    """Those of the README for a new version, without the waiting for what only controllers do."""
-    section = README.read_text().partition("A new version: ")[2].partition("## ")[0]
+    """Those of the page for a new version, without the waiting for what only controllers do."""
+    section = PAGE.read_text().partition("A new version: ")[2].partition("## ")[0]
     for line in section.partition("```\n")[2].partition("```")[0].splitlines():
         words = line.split()
         if words and "wait" not in words:
             yield words[1:]
-
-
-def identity(document: Mapping[str, Any]) -> Identity:
-    metadata = document["metadata"]
-    return document["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
 def listed(text: str) -> dict[Identity, dict[str, Any]]:
@@ -98,20 +92,16 @@ def test_what_an_older_manifest_left_in_an_object_is_seen() -> None:
 
 
 def test_todays_manifests_take_over_from_former_ones(kubectl: Kubectl, tmp_path: Path) -> None:
-    built = [kubectl("kustomize", str(folder)) for folder in FOLDERS]
-    today = {**listed(built[0]), **listed(built[1])}
-    (this_version := tmp_path / "this.yaml").write_text("---\n".join(built))
+    (this_version := tmp_path / "slackwater.yaml").write_text(yaml.safe_dump_all(with_adapter()))
+    today = listed(this_version.read_text())
     before: dict[Identity, dict[str, Any]] = {}
     for manifests in (*RELEASED, this_version):
         kubectl("delete", "job/migrate", "--namespace", "slackwater", "--ignore-not-found")
-        kubectl("apply", "-f", str(manifests))
+        kubectl("apply", "--server-side", "-f", str(manifests))
         before |= listed(manifests.read_text())
     for command in upgrade_commands():
-        kubectl(*[word.replace("deploy/kubernetes", str(MANIFESTS)) for word in command])
-    kubectl("apply", "-k", str(FOLDERS[1]))
-    live: dict[Identity, dict[str, Any]] = {}
-    for folder in FOLDERS:
-        live |= listed(kubectl("get", "-k", str(folder), "-o", "yaml"))
+        kubectl(*[word.replace(MANIFESTS, str(this_version)) for word in command])
+    live = listed(kubectl("get", "-f", str(this_version), "-o", "yaml"))
     assert live.keys() == today.keys()
     assert before.keys() - today.keys() == set(), "an object of the former manifests that nothing removes"
     wrong = {key: found for key, one in today.items() if (found := list(leftovers(one, live[key])))}

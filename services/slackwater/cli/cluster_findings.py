@@ -158,9 +158,7 @@ def _rights(seen: ClusterSnapshot) -> Sequence[Finding]:
         findings.append(Finding("rights", Level.OK, "this account may install everything"))
     if seen.missing_service_rights:
         text = f"the service kubernetes may not {_listed(seen.missing_service_rights)}"
-        findings.append(
-            Finding("rights", Level.FAIL, text, "apply deploy/kubernetes/adapter/rights.yaml of this version")
-        )
+        findings.append(Finding("rights", Level.FAIL, text, "apply the chart or the manifests of this version"))
     elif seen.missing_service_rights is not None:
         findings.append(Finding("rights", Level.OK, "the service kubernetes has its rights"))
     return findings

@@ -94,13 +94,13 @@ SERVICE_RIGHTS: Sequence[ClusterRight] = (
         is_namespaced=True,
     ),
 )
-"""Of the service kubernetes, as deploy/kubernetes/adapter/rights.yaml grants them: a test compares."""
+"""Of the service kubernetes, as the chart grants them: a test compares."""
 
 AGENT_RIGHTS: Sequence[ClusterRight] = (
     ClusterRight("", "pods", _READ, "the pods of its own node"),
     ClusterRight("", "nodes", _READ, "labels and taints of its own node; without it they are not known"),
 )
-"""Of the agents, as deploy/kubernetes/agent.yaml grants them: a test compares."""
+"""Of the agents, as the chart grants them: a test compares."""
 
 INSTALL_RIGHTS: Sequence[ClusterRight] = tuple(
     ClusterRight(group, resource, _APPLIES, why)

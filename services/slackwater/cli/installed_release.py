@@ -13,12 +13,12 @@ NAME: Final = "app.kubernetes.io/name"
 ADAPTER: Final = "kubernetes"
 AGENTS_NAMESPACE: Final = "slackwater-node"
 PLAIN_SECRETS: Final = ("postgres", "nats", "migrate", *service_names(), "backup")
-"""Those of deploy/kubernetes."""
+"""Those of plain manifests."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledRelease:
-    """Names of what is installed; those of deploy/kubernetes where nothing is."""
+    """Names of what is installed; those of plain manifests where nothing is."""
 
     account: str = ADAPTER
     """The service account of the service kubernetes."""

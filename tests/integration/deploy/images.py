@@ -20,14 +20,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from containers import Bind
+from tests.support.dockerfile import stage_of
 
 from slackwater.runtime.embedded_nats import find_nats_server
 from slackwater.runtime.embedded_postgres import installed_binaries
-from slackwater.testing.dockerfile import stage_of
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
 BASE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+VERSION = importlib.metadata.version("slackwater")
 VENV = Path(sys.prefix)
 PYTHON_HOME = Path(sys.base_prefix).resolve()
 
@@ -72,10 +73,10 @@ def images(folder: Path) -> dict[str, Image]:
     agent = slackwater(folder, "agent", "requirements-agent.lock")
     return {
         "slackwater:local": own,
-        "slackwater:latest": own,
-        "slackwater-agent:latest": agent,
-        "postgres:18": postgres(),
-        "nats:2": nats(),
+        f"docker.io/slackwater/slackwater:{VERSION}": own,
+        f"docker.io/slackwater/slackwater-agent:{VERSION}": agent,
+        **dict.fromkeys(("postgres:18", "docker.io/library/postgres:18"), postgres()),
+        **dict.fromkeys(("nats:2", "docker.io/library/nats:2"), nats()),
     }
 
 

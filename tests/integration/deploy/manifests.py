@@ -1,19 +1,18 @@
-"""The Kubernetes manifests as containers of containers.py: what a kubelet runs, all at once and again when it fails."""
+"""The plain manifests as containers of containers.py: what a kubelet runs, all at once and again when it fails."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
 from containers import DOCKER_CAPABILITIES, Bind, Container, Failed, Network, Running
-from images import ROOT, Image
+from images import Image
+from tests.kubernetes.manifests import release, restore
 
-FOLDER = ROOT / "deploy" / "kubernetes"
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job")
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 RESTART_SECONDS = 1.0
@@ -35,7 +34,7 @@ class Cluster:
         """`secrets` is what `slackwater secrets` wrote; `besides` is what a patch would add to environments."""
         self._folder, self._images, self._node, self.secrets = folder, images, node, secrets
         self._besides = besides
-        self.workloads = {one["metadata"]["name"]: one for one in documents() if one["kind"] in WORKLOADS}
+        self.workloads = {one["metadata"]["name"]: one for one in release() if one["kind"] in WORKLOADS}
         self.pods = [f"{name}-{number}" for name in self.workloads for number in range(1, 1 + replicas.get(name, 1))]
         self.workloads |= on_demand()
         later = [f"{name}-1" for name in on_demand()]
@@ -179,22 +178,11 @@ class Cluster:
         return folder
 
 
-def documents(folder: Path = FOLDER) -> Iterator[dict[str, Any]]:
-    """Every object of every file that kustomization.yaml names, also through that of a folder."""
-    for name in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
-        if (folder / name).is_dir():
-            yield from documents(folder / name)
-        else:
-            yield from yaml.safe_load_all((folder / name).read_text())
-
-
 def on_demand() -> dict[str, dict[str, Any]]:
-    """The Jobs that do not run by themselves: of CronJobs, and those applied by hand."""
-    cron = [one for one in documents() if one["kind"] == "CronJob"]
+    """The Jobs that do not run by themselves: of CronJobs, and the one applied by hand."""
+    cron = [one for one in release() if one["kind"] == "CronJob"]
     found = {one["metadata"]["name"]: {**one, "spec": one["spec"]["jobTemplate"]["spec"]} for one in cron}
-    for file in sorted((FOLDER / "by-hand").glob("*.yaml")):
-        found |= {one["metadata"]["name"]: one for one in yaml.safe_load_all(file.read_text())}
-    return found
+    return found | {one["metadata"]["name"]: one for one in restore()}
 
 
 def _claim(folder: Path, group: int) -> Path:

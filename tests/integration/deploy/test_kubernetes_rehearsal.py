@@ -1,4 +1,4 @@
-"""`kubectl apply -k deploy/kubernetes`, rehearsed: every pod begins at once, as the manifests say, and settles."""
+"""The plain manifests applied, rehearsed: every pod begins at once, as they say, and settles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from containers import until, why_not_here
 from images import ROOT, images
-from manifests import FOLDER, Cluster
+from manifests import Cluster
 
 from slackwater.runtime.service_list import service_names
 
@@ -31,9 +31,9 @@ makes cgroups in trees whose roots have no write permission, for which it needs 
 
 
 def made_secrets(folder: Path) -> Path:
-    """By the very command of the README."""
-    readme = (FOLDER / "README.md").read_text().replace("\\\n", " ")
-    (command,) = re.findall(r"^slackwater (secrets .*)$", readme, re.MULTILINE)
+    """By the very command of the page."""
+    page = (ROOT / "docs" / "how-to" / "install-on-kubernetes.md").read_text().replace("\\\n", " ")
+    (command,) = re.findall(r"^slackwater (secrets .*)$", page, re.MULTILINE)
     (folder / "nodes.txt").write_text(f"{NODE}\n")
     environment = {"PYTHONPATH": f"{ROOT / 'services'}:{ROOT / 'libs'}", "PATH": "/usr/bin:/bin"}
     subprocess.run(

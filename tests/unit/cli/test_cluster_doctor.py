@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from contracts.crds import plain_manifest
+from tests.kubernetes.manifests import restore, with_adapter
 from typer.testing import CliRunner
 
 from slackwater.cli.cluster_findings import (
@@ -140,13 +141,12 @@ def test_a_definition_is_current_with_what_the_server_adds_and_old_without_a_fie
     assert [name for name, kind in found.items() if not kind.is_current] == [KINDS[1].plural]
 
 
-@pytest.mark.parametrize(("file", "rights"), [("adapter/rights.yaml", SERVICE_RIGHTS), ("agent.yaml", AGENT_RIGHTS)])
-def test_rights_are_those_of_the_manifests(file: str, rights: Sequence[ClusterRight]) -> None:
-    text = (ROOT / "deploy" / "kubernetes" / file).read_text()
+@pytest.mark.parametrize(("name", "rights"), [("kubernetes", SERVICE_RIGHTS), ("agent", AGENT_RIGHTS)])
+def test_rights_are_those_of_the_chart(name: str, rights: Sequence[ClusterRight]) -> None:
     granted = {
         (group, resource, verb)
-        for one in yaml.safe_load_all(text)
-        if one["kind"] in ("ClusterRole", "Role")
+        for one in with_adapter()
+        if one["kind"] in ("ClusterRole", "Role") and one["metadata"]["name"] == f"slackwater-{name}"
         for rule in one["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -157,24 +157,17 @@ def test_rights_are_those_of_the_manifests(file: str, rights: Sequence[ClusterRi
 
 
 def test_rights_to_install_are_those_of_what_is_installed() -> None:
-    folder = ROOT / "deploy" / "kubernetes"
-    files = [*folder.glob("*.yaml"), *folder.glob("adapter/*.yaml")]
-    texts = [plain_manifest(), *(file.read_text() for file in files if file.name != "kustomization.yaml")]
-    kinds = {
-        (one["apiVersion"].rpartition("/")[0], one["kind"].lower())
-        for text in texts
-        for one in yaml.safe_load_all(text)
-    }
+    kinds = {(one["apiVersion"].rpartition("/")[0], one["kind"].lower()) for one in with_adapter()}
     plurals = {(group, kind.removesuffix("y") + "ies" if kind.endswith("y") else f"{kind}s") for group, kind in kinds}
     assert plurals | {("", "secrets")} == {(right.group, right.resource) for right in INSTALL_RIGHTS}
 
 
 def test_secrets_that_the_page_creates_are_all_that_are_checked_and_mounted() -> None:
-    (named,) = re.findall(r"for name in (postgres [a-z ]+); do", (ROOT / "deploy/kubernetes/README.md").read_text())
+    page = (ROOT / "docs/how-to/install-on-kubernetes.md").read_text()
+    (named,) = re.findall(r"for name in (postgres [a-z ]+); do", page)
     assert set(PLAIN_SECRETS) <= set(named.split())
-    folder = ROOT / "deploy" / "kubernetes"
-    texts = [file.read_text() for file in (*folder.glob("*.yaml"), *folder.glob("*/*.yaml"))]
-    mounted = {name for text in texts for name in re.findall(r"secret: {secretName: ([a-z-]+)", text)}
+    texts = json.dumps([*with_adapter(), *restore()])
+    mounted = set(re.findall(r'"secret": {"secretName": "([a-z-]+)"', texts))
     assert mounted == set(named.split())
 
 

@@ -16,6 +16,7 @@ from slackwater.bus.connect.access import NatsAccess
 from slackwater.cli.composition import PARTS, load
 from slackwater.cli.main import app
 from slackwater.cli.secret_files import Deployment, write_secrets
+from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.runtime.state import VARIABLE as STATE_VARIABLE
 
@@ -31,6 +32,7 @@ def variables() -> set[str]:
     """Every variable that some part of the product reads."""
     classes: list[type[BaseSettings]] = [HttpSettings, RpcSettings, NatsAccess]
     classes += [load(f"slackwater.{part.name}.settings:{part.settings}") for part in PARTS]
+    classes.append(KubernetesSettings)
     found = {STATE_VARIABLE}
     for settings in classes:
         prefix = str(settings.model_config.get("env_prefix", ""))

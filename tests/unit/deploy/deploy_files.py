@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
-import yaml
 
 from slackwater.cli.main import app
 
@@ -24,13 +23,6 @@ def filled(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: filled(item) for key, item in value.items()}
     return [filled(item) for item in value] if isinstance(value, list) else value
-
-
-def documents(folder: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every object of the Kubernetes manifests with the file it is in."""
-    for file in sorted((ROOT / "deploy" / "kubernetes" / folder).glob("*.yaml")):
-        for document in yaml.safe_load_all(file.read_text()):
-            yield file.name, document
 
 
 def as_job(cron_job: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 import pytest
 import yaml
-from deploy_files import ROOT, documents
+from deploy_files import ROOT
+from tests.kubernetes.manifests import find, release
 
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.edge.late_bus import LateBus
@@ -29,7 +30,7 @@ NODES = ("edge-1", "ip-10-0-0-1.ec2.internal")
 
 
 def of_kubernetes(node: str) -> dict[str, str]:
-    (agent,) = [one for _, one in documents() if one["kind"] == "DaemonSet"]
+    agent = find(release(), "DaemonSet", "agent")
     (container,) = agent["spec"]["template"]["spec"]["containers"]
     assert container["args"][-2:] == ["--node", "$(NODE_NAME)"]
     return {one["name"]: one["value"].replace("$(NODE_NAME)", node) for one in container["env"] if "value" in one}

@@ -1,41 +1,28 @@
-"""The Helm chart, rendered by Helm: the manifests with its default values, and what other values change."""
+"""The Helm chart, rendered by Helm: what values change, and that its schema knows them."""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 import yaml
-from contracts.crds import plain_manifest
+from contracts.manifests import plain_values
 from deploy_files import ROOT
 from tests.kubernetes.helm import CHART, IS_THERE, WHY_NOT, call, rendered
+
+from slackwater.runtime.service_list import service_names
 
 pytestmark = pytest.mark.skipif(not IS_THERE, reason=WHY_NOT)
 
 Tree = dict[str, Any]
-MANIFESTS = ROOT / "deploy" / "kubernetes"
-OF_HELM = ("helm.sh/chart", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "app.kubernetes.io/instance")
-ADDED = {
-    "helm.sh/resource-policy",
-    "helm.sh/hook",
-    "helm.sh/hook-weight",
-    "helm.sh/hook-delete-policy",
+LABELS = {
+    *("helm.sh/chart", "app.kubernetes.io/version", "app.kubernetes.io/managed-by", "app.kubernetes.io/instance"),
+    "app.kubernetes.io/part-of",
 }
-"""Annotations of the chart that the manifests have not."""
-PLAIN: Tree = {
-    "plainNames": True,
-    "mode": "",
-    "image": {"registry": "", "repository": "slackwater"},
-    "secrets": {"create": False},
-    "networkPolicy": {"dnsCidrs": []},
-    "agent": {"namespace": "slackwater-node", "access": {"hostPath": "/etc/slackwater/agent"}},
-    "postgresql": {"image": {"repository": "postgres"}},
-    "nats": {"image": {"repository": "nats"}},
-}
-"""Values with which a release is what the manifests are."""
 EXTERNAL = {
     "postgresql": {
         "external": {
@@ -91,6 +78,20 @@ MONITORED = {
     "grafana": {"dashboards": {"enabled": True}},
 }
 CLUSTER = {"kubernetes": {"enabled": True, "documents": True}}
+POD: Tree = {
+    "podLabels": {"own": "label"},
+    "podAnnotations": {"own": "annotation"},
+    "nodeSelector": {"kubernetes.io/os": "own"},
+    "tolerations": [{"key": "own", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "topologySpreadConstraints": [{"maxSkew": 3, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}],
+    "priorityClassName": "own",
+    "extraEnv": [{"name": "OWN", "value": "1"}],
+    "extraVolumes": [{"name": "own", "emptyDir": {}}],
+    "extraVolumeMounts": [{"name": "own", "mountPath": "/own"}],
+}
+OWN = ("postgresql", "nats", "migration", "agent", "backup")
+CLUSTER_POD = {"kubernetes": {"enabled": True, **POD}}
 
 
 @pytest.fixture(scope="module")
@@ -98,8 +99,7 @@ def releases() -> Mapping[str, list[Tree]]:
     """Objects by the name of the values, rendered in one process."""
     values = {
         "default": {},
-        "plain": PLAIN,
-        "plain cluster": {**PLAIN, **CLUSTER},
+        "plain": plain_values(CLUSTER),
         "external": EXTERNAL,
         "off": OFF,
         "tuned": TUNED,
@@ -109,70 +109,32 @@ def releases() -> Mapping[str, list[Tree]]:
     return dict(zip(values, rendered(*values.values()), strict=True))
 
 
-def manifests(folder: str = "") -> Iterator[Tree]:
-    for name in yaml.safe_load((MANIFESTS / folder / "kustomization.yaml").read_text())["resources"]:
-        if not name.startswith(".."):
-            yield from yaml.safe_load_all((MANIFESTS / folder / name).read_text())
-    if not folder:
-        yield from yaml.safe_load_all(plain_manifest())
-
-
 def key(one: Tree) -> tuple[str, str, str]:
     return one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]
 
 
-def without_chart(tree: Any) -> Any:
-    """An object without what the chart adds to every one: its labels, its annotations, the version of the image."""
-    if isinstance(tree, list):
-        return [without_chart(item) for item in tree]
-    if not isinstance(tree, dict):
-        return tree
-    found = {}
-    for name, value in tree.items():
-        if name in (*OF_HELM, *ADDED, "imagePullPolicy"):
-            continue
-        if name == "image" and isinstance(value, str) and value.startswith("slackwater"):
-            found[name] = value.partition(":")[0].removeprefix("docker.io/")
-        else:
-            found[name] = without_chart(value)
-    return {name: value for name, value in found.items() if value != {} or name not in ("labels", "annotations")}
-
-
-def compared(objects: Iterator[Tree] | list[Tree]) -> dict[tuple[str, str, str], Any]:
-    found = {key(one): without_chart(one) for one in objects}
-    found.pop(("Namespace", "", "slackwater"), None)  # that of a release is Helm's
-    found.pop(("Namespace", "", "slackwater-node"), None)
-    return {name: one for name, one in found.items() if name[2] != "test"}
-
-
-def test_a_release_with_plain_names_is_the_manifests(releases: Mapping[str, list[Tree]]) -> None:
-    wanted, made = compared(manifests()), compared(releases["plain"])
-    assert made.keys() == wanted.keys()
-    for name, one in wanted.items():
-        assert made[name] == one, name
-
-
-def test_the_adapter_and_documents_are_those_of_their_folders(releases: Mapping[str, list[Tree]]) -> None:
-    added = compared([one for folder in ("adapter", "documents") for one in manifests(folder)])
-    patches = yaml.safe_load((MANIFESTS / "documents" / "kustomization.yaml").read_text())["patches"]
-    environment = [operation["value"] for patch in patches for operation in yaml.safe_load(patch["patch"])]
-    container = added["Deployment", "slackwater", "kubernetes"]["spec"]["template"]["spec"]["containers"][0]
-    container["env"] += environment
-    made = compared(releases["plain cluster"])
-    for name, one in added.items():
-        assert made.get(name) == one, name
-    assert made.keys() - added.keys() == compared(releases["plain"]).keys()
+def test_its_version_is_that_of_the_project() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert (chart["version"], chart["appVersion"]) == (version, version)
 
 
 def test_every_object_has_the_labels_of_the_chart(releases: Mapping[str, list[Tree]]) -> None:
     for name, objects in releases.items():
-        missing = [key(one) for one in objects if not set(OF_HELM) <= set(one["metadata"].get("labels", {}))]
+        missing = [key(one) for one in objects if not set(one["metadata"].get("labels", {})) >= LABELS]
         assert missing == [], name
 
 
 def test_helm_has_nothing_to_say_against_it() -> None:
     report = call("lint", chart=str(CHART), values=TUNED)
     assert (report["errors"], [one for one in report["messages"] if one["severity"] > 1]) == ([], [])
+
+
+def template_of(one: Tree) -> Tree | None:
+    spec = one.get("spec", {})
+    spec = spec["jobTemplate"]["spec"] if one["kind"] == "CronJob" else spec
+    template: Tree | None = spec.get("template")
+    return template
 
 
 def pod_of(objects: list[Tree], kind: str, name: str) -> Tree:
@@ -202,17 +164,19 @@ def test_values_are_checked_and_the_wrong_one_is_named() -> None:
     assert found[len(wrong) :] == [""] * 5
 
 
-def test_every_value_is_in_the_schema_and_has_a_comment() -> None:
+def test_every_value_is_in_the_schema_and_every_group_has_a_comment() -> None:
     text = (CHART / "values.yaml").read_text()
     schema = json.loads((CHART / "values.schema.json").read_text())
-    assert sorted(missing_in(yaml.safe_load(text), schema)) == []
+    assert sorted(missing_in(yaml.safe_load(text), schema, schema["definitions"])) == []
     lines = text.splitlines()
     tops = [number for number, line in enumerate(lines) if re.match(r"[a-z]", line, re.IGNORECASE)]
     assert [lines[number] for number in tops if not lines[number - 1].startswith("# ")] == []
 
 
-def missing_in(values: Tree, schema: Tree, path: str = "") -> Iterator[str]:
+def missing_in(values: Tree, schema: Tree, definitions: Tree, path: str = "") -> Iterator[str]:
     """Values that a schema does not name. One without properties takes any."""
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].removeprefix("#/definitions/")]
     if "properties" not in schema:
         return
     assert schema["additionalProperties"] is False, path
@@ -220,7 +184,25 @@ def missing_in(values: Tree, schema: Tree, path: str = "") -> Iterator[str]:
         if name not in schema["properties"]:
             yield f"{path}.{name}"
         elif isinstance(value, dict):
-            yield from missing_in(value, schema["properties"][name], f"{path}.{name}")
+            yield from missing_in(value, schema["properties"][name], definitions, f"{path}.{name}")
+
+
+def test_every_workload_takes_the_values_of_every_pod() -> None:
+    """As the comment of `common` says, and some also arguments, a secret and annotations."""
+    (pods,) = rendered({**dict.fromkeys(OWN, POD), "services": dict.fromkeys(service_names(), POD), **CLUSTER_POD})
+    for one in pods:
+        template = template_of(one)
+        if template is None or one["metadata"]["labels"]["app.kubernetes.io/name"] in ("secrets", "access"):
+            continue
+        spec, name = template["spec"], key(one)
+        assert template["metadata"]["labels"]["own"] == "label", name
+        assert template["metadata"]["annotations"]["own"] == "annotation", name
+        fields = ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints", "priorityClassName")
+        assert {field: spec[field] for field in fields} == {field: POD[field] for field in fields}, name
+        (container,) = spec["containers"]
+        for values, field in ((spec["volumes"], "extraVolumes"), (container["volumeMounts"], "extraVolumeMounts")):
+            assert POD[field][0] in values, name
+        assert POD["extraEnv"][0] in container["env"], name
 
 
 def test_migration_runs_before_services_roll(releases: Mapping[str, list[Tree]]) -> None:

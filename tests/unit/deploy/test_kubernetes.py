@@ -1,13 +1,20 @@
-"""The manifests are held to the code and to each other."""
+"""The plain manifests, rendered from the chart, are held to the code and to each other."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from deploy_files import ROOT, as_job, documents, files_below, parse
+from deploy_files import ROOT, as_job, files_below, parse
+from tests.kubernetes.manifests import adapter, identity, release, restore
+from tests.kubernetes.manifests import find as find_in
+from tests.support.api_server import MemoryApiServer
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.kubepods.driver import KubernetesDriver
 from slackwater.agent.service import build_in_cluster
@@ -16,17 +23,17 @@ from slackwater.apiserver.node_pods import NODE_PODS
 from slackwater.apiserver.records import NODES
 from slackwater.cli.composition import SHARED
 from slackwater.runtime.platform import Platform
+from slackwater.runtime.service_list import ServiceSpec, service_list
 from slackwater.runtime.settings import USUAL_PORT, USUAL_RPC_PORT
-from slackwater.testing.api_server import MemoryApiServer
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
 
-ALL = list(documents())
+OF_DOCUMENTS = {"CustomResourceDefinition", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+ALL = [one for one in release() if one["kind"] not in OF_DOCUMENTS]
 WORKLOADS = [
     as_job(one)
-    for _, one in [*ALL, *documents("by-hand")]
+    for one in [*ALL, *restore()]
     if one["kind"] in ("Deployment", "DaemonSet", "StatefulSet", "Job", "CronJob")
 ]
+PAGE = ROOT / "docs" / "how-to" / "install-on-kubernetes.md"
 SERVICES = [part.name for part in SHARED]
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
@@ -43,7 +50,8 @@ def container(workload: dict[str, Any]) -> dict[str, Any]:
 
 
 def ours() -> list[dict[str, Any]]:
-    return [one for one in WORKLOADS if container(one)["image"].startswith(("slackwater:", "slackwater-agent:"))]
+    workloads = [*WORKLOADS, find_in(adapter(), "Deployment", "kubernetes")]
+    return [one for one in workloads if "/slackwater" in container(one)["image"]]
 
 
 def name_of(one: dict[str, Any]) -> str:
@@ -51,18 +59,11 @@ def name_of(one: dict[str, Any]) -> str:
 
 
 def find(kind: str, name: str) -> dict[str, Any]:
-    (found,) = [one for _, one in ALL if one["kind"] == kind and name_of(one) == name]
-    return found
+    return find_in(ALL, kind, name)
 
 
 def environment(workload: dict[str, Any]) -> dict[str, str]:
     return {item["name"]: item.get("value", "") for item in container(workload).get("env", [])}
-
-
-def test_kustomization_names_every_file() -> None:
-    files = {name for name, _ in ALL} - {"kustomization.yaml"}
-    kustomization = yaml.safe_load((ROOT / "deploy" / "kubernetes" / "kustomization.yaml").read_text())
-    assert sorted(kustomization["resources"]) == sorted(files)
 
 
 def test_every_service_is_a_deployment_of_two_and_the_agent_a_daemonset() -> None:
@@ -80,7 +81,7 @@ def test_its_command_is_one_that_the_cli_takes_and_its_variables_are_read(
     for variable, value in own.items():
         monkeypatch.setenv(variable, value)
     one = container(workload)
-    verb = ["agent"] if one["image"].startswith("slackwater-agent:") else []  # its entry point takes the verb's options
+    verb = ["agent"] if "/slackwater-agent:" in one["image"] else []  # its entry point takes the verb's options
     parse([*verb, *one["args"]])
 
 
@@ -109,7 +110,7 @@ def test_selectors_labels_and_disruption_budgets_meet(workload: dict[str, Any]) 
 
 
 def test_services_select_pods_and_ports_that_exist() -> None:
-    for _, one in ALL:
+    for one in ALL:
         if one["kind"] != "Service":
             continue
         chosen = [
@@ -151,9 +152,9 @@ def test_least_rights(workload: dict[str, Any]) -> None:
 
 def test_the_agent_alone_has_rights_at_the_api_server_and_only_reads_pods_and_nodes() -> None:
     """tests/kubernetes runs it with that on pods, and without each verb of it."""
-    kinds = {one["kind"] for _, one in ALL}
+    kinds = {one["kind"] for one in ALL}
     assert not kinds & {"Role", "RoleBinding"}
-    assert all(one["automountServiceAccountToken"] is False for _, one in ALL if one["kind"] == "ServiceAccount")
+    assert all(one["automountServiceAccountToken"] is False for one in ALL if one["kind"] == "ServiceAccount")
     role, binding = find("ClusterRole", "slackwater-agent"), find("ClusterRoleBinding", "slackwater-agent")
     assert role["rules"] == [
         {"apiGroups": [kind.group], "resources": [kind.plural], "verbs": ["list", "watch"]}
@@ -182,7 +183,7 @@ def test_the_agent_is_built_with_the_driver_for_kubernetes(monkeypatch: pytest.M
 
 
 def test_the_secrets_that_pods_mount_are_folders_that_the_command_writes(secrets: Any) -> None:
-    for workload in WORKLOADS:
+    for workload in [*WORKLOADS, find_in(adapter(), "Deployment", "kubernetes")]:
         for volume in pod(workload)["volumes"]:
             if "secret" not in volume:
                 continue
@@ -207,9 +208,9 @@ def test_what_pods_may_write_is_where_they_write() -> None:
 
 
 def test_network_policies_deny_by_default_and_open_only_what_exists() -> None:
-    policies = [one for _, one in ALL if one["kind"] == "NetworkPolicy"]
+    policies = [one for one in ALL if one["kind"] == "NetworkPolicy"]
     for namespace in ("slackwater", "slackwater-node"):
-        (deny,) = [p for p in policies if p["metadata"] == {"name": "default-deny", "namespace": namespace}]
+        (deny,) = [p for p in policies if identity(p)[1:] == (namespace, "default-deny")]
         assert deny["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     listening = {port["containerPort"] for one in WORKLOADS for port in container(one).get("ports", [])}
     known = {name_of(one) for one in WORKLOADS}
@@ -231,7 +232,7 @@ def names_in(selector: dict[str, Any]) -> set[str]:
 
 
 def test_no_secret_is_written_down() -> None:
-    assert not [name for name, one in ALL if one["kind"] == "Secret"]
+    assert not [name_of(one) for one in ALL if one["kind"] == "Secret"]
     for workload in WORKLOADS:
         for variable, value in environment(workload).items():
             secret = any(word in variable for word in ("PASSWORD", "TOKEN", "DSN"))
@@ -239,23 +240,40 @@ def test_no_secret_is_written_down() -> None:
 
 
 def test_a_new_version_is_migrated_before_it_rolls_and_the_label_in_the_docs_selects_the_job_alone() -> None:
-    text = (ROOT / "deploy" / "kubernetes" / "README.md").read_text()
+    text = PAGE.read_text().partition("## Plain manifests")[2]
     steps = ["delete job/migrate", "-l app.kubernetes.io/name=migrate", "wait --for=condition=complete job/migrate"]
     places = [text.index(step, text.index("A new version:")) for step in steps]
     assert places == sorted(places)
-    assert text.rindex("kubectl apply -k deploy/kubernetes\n") > places[-1]
+    assert text.rindex("slackwater.yaml\n```") > places[-1]
     labelled = [
-        one for _, one in ALL if one.get("metadata", {}).get("labels", {}).get("app.kubernetes.io/name") == "migrate"
+        one for one in release() if one["metadata"].get("labels", {}).get("app.kubernetes.io/name") == "migrate"
     ]
     assert [one["kind"] for one in labelled] == ["Job"]
 
 
-def test_every_claim_without_a_storage_class_is_named_in_the_docs() -> None:
-    text = (ROOT / "deploy" / "kubernetes" / "README.md").read_text()
-    for file, one in ALL:
-        claims = (
-            [one] if one["kind"] == "PersistentVolumeClaim" else one.get("spec", {}).get("volumeClaimTemplates", [])
-        )
-        if any("storageClassName" not in claim["spec"] for claim in claims):
-            name = Path(file).name
-            assert f"`{name}`" in text.partition("StorageClass")[2].partition("Pending")[0], name
+@pytest.mark.parametrize("spec", service_list().services.items(), ids=lambda spec: spec[0])
+def test_the_chart_gives_a_service_what_its_entry_in_the_list_says(spec: tuple[str, ServiceSpec]) -> None:
+    name, entry = spec
+    deployment = find("Deployment", name)
+    one = container(deployment)
+    amounts = {"cpu": entry.requests.cpu, "memory": entry.requests.memory}
+    assert one["resources"]["requests"] == amounts
+    assert deployment["spec"]["replicas"] == entry.replicas
+    assert ("SLACKWATER_GRPC_PORT" in environment(deployment)) is entry.public
+    assert ("SLACKWATER_NATS_AUTHORITY_FILE" in environment(deployment)) is ("issue_access" in entry.rights)
+    services = [name_of(other) for other in ALL if other["kind"] == "Service"]
+    assert (name in services) is entry.public
+
+
+def test_the_command_writes_what_these_tests_read(tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("image: {registry: registry.example}\n")
+    command = [sys.executable, "-m", "contracts.manifests", str(tmp_path), str(tmp_path / "values.yaml")]
+    subprocess.run(command, check=True, cwd=ROOT)
+    written = list(yaml.safe_load_all((tmp_path / "slackwater.yaml").read_text()))
+    image = find_in(written, "DaemonSet", "agent")["spec"]["template"]["spec"]["containers"][0]["image"]
+    assert image == container(find("DaemonSet", "agent"))["image"].replace("docker.io", "registry.example")
+    assert list(map(identity, written)) == list(map(identity, release()))
+    assert list(map(identity, yaml.safe_load_all((tmp_path / "restore.yaml").read_text()))) == [
+        ("Job", "slackwater", "restore")
+    ]
+    assert "helm" not in (tmp_path / "slackwater.yaml").read_text()

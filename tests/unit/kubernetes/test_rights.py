@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import yaml
-from tests.kubernetes.drivers import ADAPTER, granted, rules
+from tests.kubernetes.drivers import granted, rules
+from tests.kubernetes.manifests import adapter, find
 
 from slackwater.apiserver.objects import SECRETS, WEBHOOKS
 from slackwater.apiserver.records import KINDS
@@ -14,8 +12,6 @@ from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, LIMITI
 from slackwater.profiles.policy import NAME as POLICY
 from slackwater.profiles.webhook import NAME as WEBHOOK
 from slackwater.profiles.webhook import SERVICE
-
-DOCUMENTS = Path(__file__).resolve().parents[3] / "deploy" / "kubernetes" / "documents"
 
 
 def test_the_rights_are_exactly_those_that_are_used() -> None:
@@ -50,13 +46,12 @@ def test_rights_on_what_applies_profiles_are_for_its_objects_only() -> None:
 
 
 def test_the_service_and_the_secret_are_those_that_the_webhook_names() -> None:
-    service, secret = yaml.safe_load_all((ADAPTER / "webhook.yaml").read_text())
+    service, secret = (find(adapter(), kind, SERVICE) for kind in ("Service", "Secret"))
     address = KubernetesSettings().address()
-    assert {one["metadata"]["name"] for one in (service, secret)} == {SERVICE}
     assert {one["metadata"]["namespace"] for one in (service, secret)} == {address.namespace}
     (port,) = service["spec"]["ports"]
     assert (port["port"], port["targetPort"]) == (address.port, KubernetesSettings().webhook_port)
-    policy = next(yaml.safe_load_all((ADAPTER / "networkpolicy.yaml").read_text()))
+    policy = find(adapter(), "NetworkPolicy", "kubernetes")
     assert any(
         rule["ports"][0]["port"] == port["targetPort"] for rule in policy["spec"]["ingress"] if "from" not in rule
     )
@@ -64,9 +59,10 @@ def test_the_service_and_the_secret_are_those_that_the_webhook_names() -> None:
 
 def test_every_service_that_owns_documents_can_be_reached_by_its_name() -> None:
     owners = {kind.service for kind, _ in DOCUMENT_KINDS.values()}
-    services = list(yaml.safe_load_all((DOCUMENTS / "services.yaml").read_text()))
-    assert {service["metadata"]["name"] for service in services} == owners
-    egress, ingress = yaml.safe_load_all((DOCUMENTS / "networkpolicies.yaml").read_text())
+    added = adapter()
+    assert {one["metadata"]["name"] for one in added if one["kind"] == "Service"} == {*owners, SERVICE}
+    egress = find(added, "NetworkPolicy", "kubernetes-to-documents")
+    ingress = find(added, "NetworkPolicy", "documents-from-kubernetes")
     (peer,) = egress["spec"]["egress"][0]["to"]
     assert set(peer["podSelector"]["matchExpressions"][0]["values"]) == owners
     assert set(ingress["spec"]["podSelector"]["matchExpressions"][0]["values"]) == owners

@@ -62,7 +62,7 @@ class KubernetesMetrics:
             "slackwater_kubernetes_missing_rights",
             "1 for a right whose use the API server refused last, 0 once it is given back.",
             ["right"],
-            look="1: grant it (deploy/kubernetes/adapter/rights.yaml); the work goes on by itself.",
+            look="1: grant it, as the chart does; the work goes on by itself.",
         )
         self._named: set[str] = set()
         self._skew = meters.gauge(

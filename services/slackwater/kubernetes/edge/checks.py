@@ -37,7 +37,7 @@ def refused_check(name: str, refusals: Mapping[str, str]) -> Check:
 def rights_check(missing: Sequence[str]) -> Check:
     """Rights that the account lacks and what stops without them: shown, and no reason to be unready."""
     effects = "; ".join(effects_without(missing))
-    shown = f"missing rights: {effects}; deploy/kubernetes/adapter/rights.yaml grants them" if missing else ""
+    shown = f"missing rights: {effects}; the chart of this version grants them" if missing else ""
     return Check("kubernetes-rights", True, shown)
 
 

@@ -97,7 +97,7 @@ class KeepCertificate:
         key = f"{self._address.namespace}/{self._address.service}"
         secret = await self._server.read_object(SECRETS, key)
         if secret is None:
-            raise Misconfigured(f"the Secret {key} does not exist: apply deploy/kubernetes/adapter of this version")
+            raise Misconfigured(f"the Secret {key} does not exist: apply the chart or the manifests of this version")
         now = self._clock.now()
         await self._use(read_state(secret.data))
         if PARTITION not in self._owned():
