@@ -202,7 +202,7 @@ class MoveMachine:
                 completed_at=self._completed_at.setdefault(identity, now),
                 decision_id=item.decision_id,
             )
-            event = _event(process, completed).model_copy(update={"id": completion_id(self.node, identity)})
+            event = _event(process, completed).model_copy(update={"id": completion_id(self.node, identity, "")})
             if not await _published(bus, event):
                 return
             self._unanswered.pop(identity, None)

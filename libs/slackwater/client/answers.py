@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
+from slackwater.model.json_text import parse_json_text
 
 if TYPE_CHECKING:
     import httpx2
@@ -57,7 +57,10 @@ def answer_of(response: httpx2.Response) -> Any:
         raise error_of(response)
     if response.headers.get("content-type", "application/json").startswith("text/"):
         return response.text
-    return json.loads(response.content, object_hook=Answer) if response.content else None
+    try:
+        return parse_json_text(response.content, Answer) if response.content else None
+    except ValueError as error:
+        raise Misconfigured(f"{response.url}: the answer is not that of a Slackwater server: {error}") from None
 
 
 _BY_STATUS: Mapping[int, type[SlackwaterError]] = {
@@ -72,7 +75,7 @@ _BY_STATUS: Mapping[int, type[SlackwaterError]] = {
 def error_of(response: httpx2.Response) -> SlackwaterError:
     """The error that an answer describes, with the `code` of its problem document and the `field` that it names."""
     try:
-        problem = response.json()
+        problem = parse_json_text(response.content)
     except ValueError:
         problem = None
     if not isinstance(problem, dict):

@@ -47,8 +47,10 @@ class AsyncClient(AsyncOperations):
         """`certificate` is the file of a client certificate and that of its key; `transport` replaces the network."""
         import httpx2
 
+        from slackwater.client.bounded_answers import bounded_async
+
         options = connection(server, token, ca, certificate, timeout).options()
-        self._http = httpx2.AsyncClient(**options, transport=transport)
+        self._http = httpx2.AsyncClient(**options, transport=transport, event_hooks={"response": [bounded_async]})
 
     async def __aenter__(self) -> Self:
         return self

@@ -41,7 +41,10 @@ class Transport:
         """A transport that `close` must close."""
         import httpx2
 
-        return cls(httpx2.Client(**connection.options(), transport=transport), explain)
+        from slackwater.client.bounded_answers import bounded
+
+        hooks: Any = {"response": [bounded]}
+        return cls(httpx2.Client(**connection.options(), transport=transport, event_hooks=hooks), explain)
 
     @property
     def server(self) -> str:

@@ -39,6 +39,10 @@ class EvictionCompleted(Payload):
         return self.node
 
 
-def completion_id(node: str, eviction: str) -> str:
-    """The event id of an eviction's completion: published twice, by whatever process, it is stored once."""
-    return str(uuid.uuid5(_EVENT_IDS, f"{node}/{eviction}"))
+def completion_id(node: str, eviction: str, cause: str) -> str:
+    """The event id of an eviction's completion: published twice, it is stored once.
+
+    `cause` is the id of the intent that asked for it. It is random, and no other node reads it: an agent that could
+    guess the id would publish under it first, and the broker would drop the true answer as a repeat.
+    """
+    return str(uuid.uuid5(_EVENT_IDS, f"{node}/{eviction}/{cause}"))

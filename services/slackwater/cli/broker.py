@@ -15,6 +15,7 @@ from slackwater.bus.access.flood_guard import FloodGuard
 from slackwater.bus.access.floods import Holds
 from slackwater.bus.access.issuer import AccessIssuer, connect_system
 from slackwater.bus.access.service_accounts import ServiceAccounts
+from slackwater.bus.access.ticket_guard import TicketGuard
 from slackwater.bus.access.tokens import UserCredentials
 from slackwater.bus.admin.permissions import PartSubjects, agent_user, users_of
 from slackwater.bus.admin.streams import load
@@ -143,8 +144,14 @@ async def issuing_access(bus: NatsBus, url: str, access: NatsAccess) -> AsyncIte
         _, agent = registry()
         holds = Holds()
         issuer = AccessIssuer(authority, agent, bus.client, system, lambda: blocks, holds)
-        guard = FloodGuard(system, holds, issuer.store, BusMetrics(process_meters()))
-        async with issuer.running(), ServiceAccounts(authority, system).running(), guard.running():
+        metrics = BusMetrics(process_meters())
+        guard, tickets = FloodGuard(system, holds, issuer.store, metrics), TicketGuard(authority, system, metrics)
+        async with (
+            issuer.running(),
+            ServiceAccounts(authority, system).running(),
+            guard.running(),
+            tickets.running(),
+        ):
             yield
 
 

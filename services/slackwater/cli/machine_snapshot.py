@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
@@ -20,6 +21,7 @@ from slackwater.agent.adapters.linux.machine import online_cpus
 from slackwater.bus.connect.access import NatsAccess
 from slackwater.cli.credentials import credentials, token_origin
 from slackwater.cli.findings import Instance, MachineSnapshot
+from slackwater.client.bounded_answers import bounded
 from slackwater.client.connection import tls_context
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.runtime.authentication import Authenticator
@@ -174,7 +176,9 @@ def _lines(readyz: str, mark: str) -> Sequence[str]:
 
 def _get(url: str, headers: Mapping[str, str]) -> httpx2.Response:
     verify = True if url.startswith("https:") else tls_context(url)
-    return httpx2.get(url, headers=headers, timeout=ASK_SECONDS, trust_env=False, verify=verify)
+    hooks: Any = {"response": [bounded]}
+    with httpx2.Client(timeout=ASK_SECONDS, trust_env=False, verify=verify, event_hooks=hooks) as client:
+        return client.get(url, headers=headers)
 
 
 def _refused_token(url: str) -> str | None:

@@ -46,6 +46,8 @@ def client(url: str, proof: Credentials, timeout_seconds: int, *, insecure: bool
     """
     import httpx2
 
+    from slackwater.client.bounded_answers import bounded
+
     try:
         address = httpx2.URL(url.rstrip("/")) if re.fullmatch(r"https?://[^\s]+", url) else None
     except httpx2.InvalidURL:
@@ -66,6 +68,7 @@ def client(url: str, proof: Credentials, timeout_seconds: int, *, insecure: bool
         headers={"Authorization": f"Bearer {token}"} if token else {},
         timeout=timeout_seconds,
         trust_env=False,
+        event_hooks={"response": [bounded]},
         verify=not insecure and proof.verify(url),
     )
 

@@ -66,7 +66,7 @@ async def test_evictions_are_read_as_written_by_partition_and_kept_apart_by_vers
         completed_at=EPOCH,
         decision_id="d",
     )
-    event = event_of(end, source="kubernetes", time=EPOCH, id=completion_id("n.1", "d-0"))
+    event = event_of(end, source="kubernetes", time=EPOCH, id=completion_id("n.1", "d-0", ""))
     rows = [StoredEvictions("n.1", 0, (EVICTION,)), StoredEvictions("n.2", 0, (replace(EVICTION, id="d-1"),))]
     written = await store.save(rows, [event])
     assert [row.version for row in written] == [1, 1]

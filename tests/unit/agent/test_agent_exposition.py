@@ -13,6 +13,7 @@ import trustme
 from prometheus_client import CollectorRegistry, Gauge
 from pydantic import SecretStr
 
+from slackwater.agent.edge import exposition
 from slackwater.agent.edge.exposition import PATHS, exposing
 from slackwater.agent.settings import AgentSettings
 from slackwater.model.errors import Misconfigured
@@ -59,6 +60,13 @@ async def test_in_a_flood_of_half_requests_the_oldest_makes_room_for_a_probe() -
         with suppress(ConnectionResetError):
             assert await readers[0].read() == b""
         assert sum(reader.exception() is None and not reader.at_eof() for reader in readers) <= 32
+
+
+async def test_a_half_request_is_closed_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exposition, "_REQUEST_SECONDS", 0.1)
+    async with exposing(AgentSettings(metrics_port=0), REGISTRY) as url, asyncio.timeout(30):
+        assert url is not None
+        assert await answer(url, b"GET /livez HTTP/1.0\r\n") == ""
 
 
 async def test_with_a_token_only_its_bearer_reads_the_metrics() -> None:

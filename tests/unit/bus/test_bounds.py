@@ -214,6 +214,17 @@ def test_an_integer_that_no_machine_has_is_refused_by_every_reader(number: int, 
             decode(UsageReported, message.headers, body, **({} if read is None else {"read": read}))
 
 
+def test_an_event_beyond_the_budget_is_refused_before_any_model_sees_it() -> None:
+    def unused(payload: type[Payload], body: bytes) -> Any:
+        raise AssertionError("it was typed")
+
+    headers = encode(event_of(report("n", 1, EPOCH), source="n", time=EPOCH)).headers
+    for body, read in ((b"[" * 65 + b"]" * 65, None), (b'{"pods":[' + b"{}," * 30_000 + b"{}]}", unused)):
+        with pytest.raises(Undecodable) as refused:
+            decode(UsageReported, headers, body, **({} if read is None else {"read": read}))
+        assert refused.value.code == "beyond_budget"
+
+
 @pytest.mark.parametrize(
     ("header", "text"),
     [

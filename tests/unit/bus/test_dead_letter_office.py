@@ -19,7 +19,7 @@ from slackwater.bus.consume.dead_letter_store import (
     WHOLE_SECONDS,
     DeadLetterStore,
 )
-from slackwater.bus.consume.dead_letters import BODY_BYTES, DeadLetter
+from slackwater.bus.consume.dead_letters import BODY_BYTES, HEADER_CHARACTERS, DeadLetter
 from slackwater.bus.consume.metrics import MOST_NODES, BusMetrics
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.telemetry.metrics import Meters
@@ -189,3 +189,9 @@ async def test_headers_of_a_letter_can_be_sent_whatever_the_message_carried() ->
         text.encode()
     assert headers["sw-node"] == "n1"
     assert [name for name in headers if name.lower() == "sw-reason"] == ["sw-reason"]
+
+
+async def test_long_headers_of_a_message_are_not_in_its_letter() -> None:
+    scene = Scene()
+    assert await scene.office.bury(letter(headers={"ce-id": "1", "x-long": "x" * (HEADER_CHARACTERS + 1), "x": "y"}))
+    assert {"x-long", "x"} & scene.dlq.stored[0].headers.keys() == {"x"}

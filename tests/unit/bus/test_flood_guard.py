@@ -101,6 +101,13 @@ async def test_an_account_that_could_not_be_stored_is_stored_with_the_next_answe
     assert broker.stored == ["a", "a"], "let in once the broker answers"
 
 
+async def test_only_accounts_of_agents_are_compared(broker: Broker) -> None:
+    for step in range(3):
+        broker.now = step / 4
+        await broker.counts(CONTROL=step * 9 * MESSAGES_AT_ONCE, ENROLMENT=step * 9 * MESSAGES_AT_ONCE)
+    assert broker.stored == []
+
+
 @pytest.mark.parametrize("late", [0, 60])
 async def test_answers_that_come_late_or_together_hold_no_honest_agent(broker: Broker, late: int) -> None:
     """An honest agent sends five messages a second. Answers are read when ingestion has time for them."""

@@ -97,6 +97,12 @@ def test_an_account_is_let_in_once_after_its_hold() -> None:
     assert holds.over(again.until) == ["agent-a"]
 
 
+def test_bytes_below_the_burst_flood_where_they_do_not_end() -> None:
+    watch, part = FloodWatch(), BYTES_AT_ONCE // 2
+    floods = [watch.floods("s", {"agent-a": Traffic(step, step * part)}, step / 4) for step in range(6)]
+    assert [bool(flood) for flood in floods] == [False, False, False, True, True, True]
+
+
 @pytest.mark.parametrize("account", ["agent-b", ""])
 def test_others_are_not_held(account: str) -> None:
     holds = Holds()

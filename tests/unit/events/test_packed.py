@@ -138,6 +138,11 @@ def test_a_bomb_is_not_unpacked() -> None:
         unpack(_deflated(b" " * 50_000_000), most_bytes=1000)
 
 
+def test_what_is_packed_has_a_budget_of_its_own() -> None:
+    with pytest.raises(ValueError, match="packed: more than 64 levels"):
+        unpack(_deflated(b"[" * 65 + b"]" * 65))
+
+
 @pytest.mark.parametrize("kind", list(DecisionKind))
 def test_predictions_offers_and_statuses_share_a_subject_per_node_and_resource(kind: DecisionKind) -> None:
     event = DecisionRecorded(record=recorded(0).record.model_copy(update={"kind": kind}))

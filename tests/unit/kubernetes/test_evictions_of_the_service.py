@@ -94,8 +94,8 @@ async def test_an_eviction_is_carried_out_and_its_end_is_published_once_as_the_a
     (end,) = cluster.ends()
     assert (end.id, end.node, end.writer, end.outcome) == (f"d-{uid}", "n0", "ensurance", EvictionOutcome.TERMINATED)
     (event,) = (event for event in cluster.scene.bus.published if event.data is end)
-    assert (event.id, event.source) == (completion_id("n0", end.id), "kubernetes")
     assert event.causedby is not None
+    assert (event.id, event.source) == (completion_id("n0", end.id, event.causedby), "kubernetes")
 
 
 async def test_nodes_whose_agent_evicts_are_left_to_it() -> None:

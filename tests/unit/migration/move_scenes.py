@@ -204,7 +204,7 @@ class MoveScene:
                 id=item.id, node=node.name, pod_uid=item.pod_uid, writer="migration", outcome=outcome,
                 completed_at=now, decision_id=item.decision_id,
             )  # fmt: skip
-            await self.publish(completed, completion_id(node.name, item.id))
+            await self.publish(completed, completion_id(node.name, item.id, ""))
         self._start(node, held)
         observed = IntentObserved(
             node=node.name, writer="migration", generation=held.generation, boot_epoch="boot", received_at=now,

@@ -23,7 +23,7 @@ async def forge(scene: MoveScene, outcome: EvictionOutcome, state: StartState) -
     completed = EvictionCompleted(
         id=EVICTION, node="n2", pod_uid="api-0", writer="migration", outcome=outcome, completed_at=now, decision_id="d"
     )
-    await scene.publish(completed, completion_id("n2", EVICTION))
+    await scene.publish(completed, completion_id("n2", EVICTION, ""))
     said = ObservedStart(id=START, state=state, pod_uid="web-2")
     observed = IntentObserved(
         node="n2", writer="migration", generation=99, boot_epoch="b", received_at=now, observed_at=now, starts=(said,)

@@ -107,6 +107,22 @@ def test_a_long_text_is_one_value(text: bytes) -> None:
     check_bytes(b'{"a":"' + text + b'"}', EVENT)
 
 
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b" " * 2001, "2001 bytes; allowed are 2000"),
+        (b"[[],[],[],[],[]]", "more than 5 lists and objects in 16 bytes"),
+        (b"[[1,1,1,1],[1,1,1,1],[1,1,1,1]]", "more than 9 values in 31 bytes"),
+        (b"[[[[]]]]", "more than 3 levels"),
+        (b"[1,1,1,1,1]", "more than 4 items in a list"),
+        (b'{"a":1,"b":1,"c":1,"d":1}', "more than 3 fields in an object"),
+    ],
+)
+def test_each_limit_holds_alone_and_is_named(body: bytes, problem: str) -> None:
+    with pytest.raises(BeyondBudget, match=problem):
+        check_bytes(body, SMALL)
+
+
 def test_a_text_has_a_limit() -> None:
     with pytest.raises(BeyondBudget, match="a text of more than 40 bytes"):
         check_bytes(b'["' + b"a" * 41 + b'"]', SMALL)
@@ -117,16 +133,15 @@ class Part(BaseModel):
     text: str
 
 
-class Whole(BaseModel):
-    parts: tuple[Part, ...]
-    named: dict[str, list[Part]] = {}
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        return ends_at_first_error(handler(source))
-
-
 def test_a_list_ends_at_its_first_invalid_item() -> None:
+    class Whole(BaseModel):
+        parts: tuple[Part, ...]
+        named: dict[str, list[Part]] = {}
+
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+            return ends_at_first_error(handler(source))
+
     with pytest.raises(ValidationError) as refusal:
         Whole.model_validate({"parts": [{}] * 1000, "named": {"a": [{}] * 1000}})
     assert refusal.value.error_count() == 4

@@ -13,7 +13,9 @@ class Mutant:
 
     `mended` is the commit that mended this defect when it was in the product; empty for an invented one. `seed` is the
     one that found it last, or the name of a written plan in `plans`, and is tried first. `hole` says why no seed
-    finds it: such a mutant is listed and not run.
+    finds it: such a mutant is listed and not run. `tests` are files below `tests` that find it instead of a seed, for
+    guards that the simulated world lacks: its broker has no accounts, its processes have no sockets and no files of
+    other users.
     """
 
     name: str
@@ -23,6 +25,7 @@ class Mutant:
     seed: int | str | None = None
     mended: str = ""
     hole: str = ""
+    tests: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     """Seeds whose plans have all of these faults are tried first: only they can show the mutant. `a|b` is one of
     both, `a@agent` one that meets an agent."""
@@ -41,3 +44,8 @@ class Mutant:
         """Change this process. Raises DoesNotFit."""
         for edit in self.edits:
             edit.plant()
+
+
+def guard(name: str, wrong: str, place: str, old: str, new: str, *tests: str) -> Mutant:
+    """Returns a mutant of one edit that these tests find."""
+    return Mutant(name, wrong, (Edit(place, old, new),), tests=tests)

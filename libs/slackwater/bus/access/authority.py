@@ -66,6 +66,16 @@ def account_info(account: str) -> str:
     return f"$SYS.REQ.ACCOUNT.{account}.INFO"
 
 
+def account_connections(account: str) -> str:
+    """Returns the subject on which each server answers with the connections of an account."""
+    return f"$SYS.REQ.ACCOUNT.{account}.CONNZ"
+
+
+def kick(server: str) -> str:
+    """Returns the subject on which a server is told to close a connection."""
+    return f"$SYS.REQ.SERVER.{server}.KICK"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class AccessAuthority:
     """Signs with keys that follow from the operator's."""
@@ -103,11 +113,12 @@ class AccessAuthority:
         return ticket.signer in {self._enrolment(kind).public for kind in (TICKET, CLUSTER)}
 
     def issuer_credentials(self) -> UserCredentials:
-        """Returns credentials that let this process change accounts of the broker, read those of services, and ask what
-        each has sent.
+        """Returns credentials that let this process change accounts of the broker, read those of services, ask what
+        each has sent and which connections have tickets, and close connections.
         """
         accounts = [self.account(name).public for name in (CONTROL, ENROLMENT)]
         lookups = [ask(account) for account in accounts for ask in (claims_lookup, account_info)]
+        lookups += [account_connections(self.account(ENROLMENT).public), kick("*")]
         claims = user_claims(None, [CLAIMS_UPDATE, ACCOUNTS_TRAFFIC, *lookups], [f"{inbox_of(SYSTEM_USER)}.>"])
         return self._issue(self.account(SYSTEM), SYSTEM_USER, claims)
 
@@ -135,6 +146,21 @@ class AccessAuthority:
         if not is_signed_by(self.operator, account):
             raise Misconfigured(f"account {body['name']} is not signed by the key of SLACKWATER_NATS_AUTHORITY_FILE")
         return signed(self.operator, body["sub"], body["name"], body["nats"], body["iat"] + 1)
+
+    def with_refused_tickets(self, account: str, tickets: Mapping[str, int]) -> str:
+        """Returns the account of enrolments in which these tickets are refused, each until its time in seconds, and
+        those no more whose time is over; the same token if that changes nothing. Raises Misconfigured for another's.
+        """
+        body, now = claims_of(account), int(self.now())
+        if not is_signed_by(self.operator, account):
+            raise Misconfigured(f"account {body['name']} is not signed by the key of SLACKWATER_NATS_AUTHORITY_FILE")
+        before = body["nats"].get("revocations") or {}
+        refused = {ticket: until for ticket, until in {**before, **tickets}.items() if until > now}
+        if refused == before:
+            return account
+        claims = {name: claim for name, claim in body["nats"].items() if name != "revocations"}
+        claims |= {"revocations": refused} if refused else {}
+        return signed(self.operator, body["sub"], body["name"], claims, max(now, body["iat"] + 1))
 
     def agent_token(self, node: str, public_key: str) -> str:
         """Returns the token of an agent, whose permissions are those of its account."""

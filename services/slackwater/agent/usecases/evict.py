@@ -246,4 +246,4 @@ def _completion(node: str, record: EvictionRecord) -> Completion:
         completed_at=record.completed_at or record.started_at,
         decision_id=record.decision_id,
     )
-    return Completion(payload, completion_id(node, record.id), record.cause, record.traceparent)
+    return Completion(payload, completion_id(node, record.id, record.cause), record.cause, record.traceparent)

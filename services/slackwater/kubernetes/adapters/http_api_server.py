@@ -55,6 +55,7 @@ from slackwater.apiserver.records import (
 )
 from slackwater.apiserver.resource_names import quantities
 from slackwater.apiserver.rights import REVIEWS, access_review, parts_of
+from slackwater.client.bounded_answers import bounded_async
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, SlackwaterError, Unavailable
 from slackwater.model.time import Clock, SystemClock
 
@@ -321,7 +322,9 @@ def _open(kubeconfig: str, context: str) -> httpx2.AsyncClient:
         if config is None:
             raise Misconfigured("the kubeconfig names no current context: set SLACKWATER_KUBERNETES_CONTEXT")
         timeout = httpx2.Timeout(REQUEST_SECONDS)
-        return AsyncClient(config, ConnectionParams(timeout=timeout))
+        client = AsyncClient(config, ConnectionParams(timeout=timeout))
+        client.event_hooks = {"response": [bounded_async]}
+        return client
     except _UNUSABLE as error:
         why = " ".join(str(error).split())
         raise Misconfigured(
@@ -339,7 +342,7 @@ class _translated:  # noqa: N801 - used like a function; a generator cannot hold
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, httpx2.HTTPError | httpx2.StreamError | OSError | asyncio.IncompleteReadError):
             raise Unavailable(f"the API server does not answer: {str(error) or type(error).__name__}") from error
-        if isinstance(error, msgspec.DecodeError):
+        if isinstance(error, msgspec.DecodeError | RecursionError):
             raise Unavailable(f"the API server sent an answer that is no JSON: {error}") from error
         if isinstance(error, ConfigError):
             raise CredentialsRefused(f"the Kubernetes credentials cannot be used: {error}") from error

@@ -10,6 +10,7 @@ from typing import Any, Final
 import httpx2
 import msgspec
 
+from slackwater.client.bounded_answers import bounded_async
 from slackwater.kubernetes.ports import StoredDocument
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound, SlackwaterError, Unavailable
 from slackwater.resources.kind import Kind
@@ -47,7 +48,12 @@ class HttpDocuments:
 
     def _client(self) -> httpx2.AsyncClient:
         if self._opened is None:
-            self._opened = httpx2.AsyncClient(timeout=REQUEST_SECONDS, transport=self._transport, trust_env=False)
+            self._opened = httpx2.AsyncClient(
+                timeout=REQUEST_SECONDS,
+                transport=self._transport,
+                trust_env=False,
+                event_hooks={"response": [bounded_async]},
+            )
         return self._opened
 
     async def read_all(self, kind: Kind) -> Sequence[StoredDocument]:
@@ -74,8 +80,10 @@ class HttpDocuments:
             raise Unavailable(f"{kind.service} does not answer: {str(error) or type(error).__name__}") from error
         try:
             answer = msgspec.json.decode(response.content)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             answer = {}
+        if not isinstance(answer, dict) or (method != "DELETE" and not answer):
+            raise Unavailable(f"{kind.service} does not answer: status {response.status_code} without a document")
         if response.status_code < httpx2.codes.BAD_REQUEST:
             return answer, dict(_WARNINGS.findall(response.headers.get("warning", "")))
         message, code = str(answer.get("detail") or f"status {response.status_code}"), answer.get("code")

@@ -250,7 +250,7 @@ def _completion(node: str, eviction: TrackedEviction) -> Event[EvictionCompleted
         time=completed.completed_at,
         causedby=eviction.cause or None,
         traceparent=eviction.traceparent or None,
-        id=completion_id(node, eviction.id),
+        id=completion_id(node, eviction.id, eviction.cause),
     )
 
 

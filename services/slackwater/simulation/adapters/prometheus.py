@@ -17,6 +17,7 @@ import httpx2
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.client.bounded_answers import AnswerTooLarge
 from slackwater.model.errors import InvalidInput, Misconfigured, SlackwaterError, Unavailable
 from slackwater.model.json_text import parse_json_text
 from slackwater.model.plurals import counted
@@ -147,6 +148,8 @@ class Prometheus:
             last = attempt == self.retries
             try:
                 response = self.client.post(path, data=dict(form))
+            except AnswerTooLarge as error:
+                raise _SmallerPage(self._no_answer(error, attempt + 1), is_slow=False) from None
             except httpx2.ReadTimeout as error:
                 raise _SmallerPage(self._no_answer(error, attempt + 1), is_slow=True) from None
             except httpx2.HTTPError as error:
