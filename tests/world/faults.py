@@ -14,6 +14,7 @@ from functools import cache, partial
 from tests.world.attacks import attackers, expand, fill, flood, forge, make_room, of_ensurance, too_large
 from tests.world.machine.station import Station
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, machines, replicas, services_of
+from tests.world.refusals import allow_evictions, evicting_nodes, refuse_evictions
 from tests.world.world import REPLACED_SECONDS, World
 
 MOST_SESSIONS = 100
@@ -372,6 +373,10 @@ ATTACKS = (
     FaultKind("a message too large", of_ensurance, (0.0, 0.0), too_large),
 )
 """tests.world.attacks"""
+REFUSED_EVICTIONS = FaultKind(
+    "evictions refused by a budget", evicting_nodes, (10.0, 120.0), refuse_evictions, allow_evictions, (0.3, 1.0)
+)
+"""tests.world.refusals"""
 
 
 @cache
@@ -412,6 +417,7 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         AGENT_RESTARTS,
         MACHINE_VANISHES,
         *ATTACKS,
+        REFUSED_EVICTIONS,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}
