@@ -2,7 +2,8 @@
 
 The agent is as strict as the real one: an eviction id is begun once, not after its deadline, and answered once; what
 has begun goes on whatever a later document says. Its ledger outlives its process and its boots. Now and then it refuses
-during the faults, for good or as if a budget had held the eviction for its time. Starts are in tests.world.machine_starts.
+during the faults, for good or as if a budget had held the eviction for its time. Starts are in
+tests.world.machine_starts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An eviction that was refused or did not begin relieves nothing: it is credited no more once its answer is taken in."""
+"""An eviction that was refused or did not begin relieves nothing: it is credited no more once it is answered."""
 
 from __future__ import annotations
 
