@@ -25,8 +25,8 @@ CONTAINERS: Final = ("initContainers", "containers")
 AMOUNTS: Final = ("cpu", "memory")
 MOST_CORES: Final = "1G"
 MOST_WHOLE: Final = "8Pi"
-"""Beyond these the API server takes no resource of another name: it reckons with thousandths in 64 bits. A limit of more
-says that there is none."""
+"""Beyond these the API server takes no resource of another name: it reckons with thousandths in 64 bits. A limit of
+more says that there is none."""
 
 
 def selects(
