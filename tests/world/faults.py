@@ -14,7 +14,6 @@ from functools import cache, partial
 from tests.world.attacks import attackers, expand, fill, flood, forge, make_room, of_ensurance, too_large
 from tests.world.machine.station import Station
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, machines, replicas, services_of
-from tests.world.refusals import allow_evictions, evicting_nodes, refuse_evictions
 from tests.world.world import REPLACED_SECONDS, World
 
 MOST_SESSIONS = 100
@@ -373,8 +372,25 @@ ATTACKS = (
     FaultKind("a message too large", of_ensurance, (0.0, 0.0), too_large),
 )
 """tests.world.attacks"""
+
+
+def _refuse_evictions(world: World, fault: PlannedFault) -> None:
+    _budget(world, fault.target, fault.amount)
+
+
+def _allow_evictions(world: World, fault: PlannedFault) -> None:
+    _budget(world, fault.target, 0.0)
+
+
+def _budget(world: World, target: str, share: float) -> None:
+    if target in world.machines:
+        world.machines[target].budgeted = share
+    else:
+        world.stations[target].machine.budgeted = share
+
+
 REFUSED_EVICTIONS = FaultKind(
-    "evictions refused by a budget", evicting_nodes, (10.0, 120.0), refuse_evictions, allow_evictions, (0.3, 1.0)
+    "evictions refused by a budget", attackers, (10.0, 120.0), _refuse_evictions, _allow_evictions, (0.3, 1.0)
 )
 """tests.world.refusals"""
 

@@ -6,23 +6,13 @@ of moves wait until the budget allows them or their time is over; one of a pod u
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from zlib import crc32
-
-from tests.world.plan import Plan, PlannedFault, agents, machines
-
-if TYPE_CHECKING:  # machines are parts of the world
-    from tests.world.world import World
 
 BUDGET_REFUSAL: Final = "a disruption budget allows no eviction now"
 SHARES: Final = 1000
 TWO_BUDGETS: Final = 3
 """One of so many of the selected pods is under two budgets."""
-
-
-def evicting_nodes(plan: Plan) -> Sequence[str]:
-    return [*agents(plan), *machines(plan)]
 
 
 def is_selected(uid: str, share: float) -> bool:
@@ -33,19 +23,3 @@ def is_selected(uid: str, share: float) -> bool:
 def is_of_two(uid: str) -> bool:
     """Whether a second budget selects it, too."""
     return crc32(uid.encode()[::-1]) % TWO_BUDGETS == 0
-
-
-def refuse_evictions(world: World, fault: PlannedFault) -> None:
-    """`amount` is the share of the node's pods that a budget selects."""
-    _select(world, fault.target, fault.amount)
-
-
-def allow_evictions(world: World, fault: PlannedFault) -> None:
-    _select(world, fault.target, 0.0)
-
-
-def _select(world: World, target: str, share: float) -> None:
-    if target in world.machines:
-        world.machines[target].budgeted = share
-    else:
-        world.stations[target].machine.budgeted = share
