@@ -54,6 +54,7 @@ def test_a_quota_comes_to_integers_in_the_units_of_the_ledger() -> None:
     [
         ({"cpu": 3}, {"cpu": 3000, "memory": 8}),
         ({"cpu": 3, "gpu": 1}, {"cpu": 3000, "memory": 8, "gpu": 1}),
+        ({"cpu": 3, "gpu": 0}, {"cpu": 3000, "memory": 8}),
         ({"cpu": 0}, {"cpu": 0, "memory": 8}),
         ({"cpu": 0, "memory": 0}, {"cpu": 5000, "memory": 8}),
         ({}, {"cpu": 5000, "memory": 8}),
