@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.cli.decision_groups import GAP, GROUP, grouped
+from slackwater.cli.decision_list import DECISION
 from slackwater.cli.list_kinds import NODE, POD
 from slackwater.cli.output import cpu, memory
 from slackwater.cli.selection import parse_selector, sort_items
@@ -144,3 +145,21 @@ def test_a_group_shows_what_all_of_its_steps_did() -> None:
     cells = {column.title: column.text(row) for column in GROUP if column.title in ("DONE", "CORES", "MEMORY", "PODS")}
     assert (cells["DONE"], cells["CORES"], cells["MEMORY"]) == ("yes", "0.5", "-")
     assert cells["PODS"] == "index (evicted), crunch"
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "cores", "memory"),
+    [
+        ("offer", "milli-cores", "0", "-"),
+        ("offer", "bytes", "-", "0"),
+        ("prediction", "milli-cores", "0", "-"),
+        ("throttle", "milli-cores", "-", "-"),
+        ("claim", "milli-cores", "-", "-"),
+        ("scheduling", "", "-", "-"),
+    ],
+)
+def test_an_amount_that_is_decided_to_be_nothing_is_0(kind: str, unit: str, cores: str, memory: str) -> None:
+    """An offer that fell to 0 is no unknown one."""
+    decision = {"kind": kind, "mode": "observe", "reason": "r", "actions": [], "result": 0, "unit": unit}
+    cells = {column.title: column.text(decision) for column in DECISION if column.title in ("CORES", "MEMORY")}
+    assert (cells["CORES"], cells["MEMORY"]) == (cores, memory)
