@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from nats.errors import Error as NatsError
-from nats.js.api import StreamInfo
+from nats.js.api import ConsumerInfo, StreamInfo
 from tests.faults.cluster import SIZE, Cluster, cluster
 
+from slackwater.bus.admin.stream_setup import consumer_configs
 from slackwater.bus.admin.streams import ConsumerSpec, StreamSpec, Topology
 from slackwater.bus.connect.access import NatsAccess
 from slackwater.bus.connect.connections import Connector, ended
@@ -54,6 +55,14 @@ async def asked(bus: NatsBus, stream: str) -> StreamInfo:
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
+async def asked_consumer(bus: NatsBus) -> ConsumerInfo:
+    while True:
+        try:
+            return await bus.jetstream.consumer_info(STREAM, CONSUMER)
+        except (NatsError, TimeoutError):
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
 async def leader_of(bus: NatsBus) -> str:
     while True:
         info = await asked(bus, STREAM)
@@ -67,17 +76,19 @@ async def replicas(bus: NatsBus) -> set[int | None]:
 
 
 async def until_replicated(bus: NatsBus) -> None:
-    """Wait until every message is on all servers. A cluster that has just begun to form may have room for one replica
-    only, until the bus asks again; and new replicas are behind at first.
+    """Wait until every message and the consumer are on all servers. A cluster that has just begun to form may have room
+    for one replica only, until the bus asks again; new replicas are behind at first, and consumers get them last.
     """
     for stream in TOPOLOGY.streams:
         while not is_whole(await asked(bus, stream)):
             await asyncio.sleep(_PAUSE_SECONDS)
+    while not is_whole(await asked_consumer(bus)):
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
-def is_whole(info: StreamInfo) -> bool:
+def is_whole(info: StreamInfo | ConsumerInfo) -> bool:
     others = (info.cluster.replicas or []) if info.cluster is not None else []
-    return info.config.num_replicas == SIZE == len(others) + 1 and all(other.current for other in others)
+    return len(others) + 1 == SIZE and all(other.current for other in others)
 
 
 async def publish(bus: NatsBus, event: Event[NodeLivenessChanged]) -> None:
@@ -145,6 +156,34 @@ async def test_nothing_is_lost_or_doubled_when_the_leader_is(fault: str, tmp_pat
             stored = (await asked(bus, STREAM)).state.messages
             made.resume(victim)
     assert stored == EVENTS
+
+
+async def test_a_consumer_is_made_anew_when_its_only_server_is_stopped(tmp_path: Path) -> None:
+    """As when a stream has just got its replicas: its consumers get theirs about a second later."""
+    handled: list[str] = []
+
+    async def handle(batch: Sequence[Received[NodeLivenessChanged]]) -> Sequence[Settlement]:
+        handled.extend(received.event.id for received in batch)
+        return [Done()] * len(batch)
+
+    async with cluster(tmp_path) as made:
+        connecting = connect_bus(made.url, name="test", topology=TOPOLOGY, wait_seconds=60)
+        async with connecting as bus, bus.consume(NodeLivenessChanged, CONSUMER, handle):
+            await until_replicated(bus)
+            config = consumer_configs(CONSUMER, TOPOLOGY.consumers[CONSUMER])[0]
+            await bus.jetstream.add_consumer(STREAM, config.evolve(num_replicas=1))
+            while (info := await asked_consumer(bus)).cluster is None or info.cluster.replicas:
+                await asyncio.sleep(_PAUSE_SECONDS)
+            assert info.cluster is not None
+            assert info.cluster.leader is not None
+            made.pause(info.cluster.leader)
+            events = [event(number) for number in range(EVENTS)]
+            await asyncio.gather(*(publish(bus, one) for one in events))
+            while set(handled) < {one.id for one in events}:
+                await asyncio.sleep(_PAUSE_SECONDS)
+            info = await asked_consumer(bus)
+            assert info.cluster is not None
+            assert len(info.cluster.replicas or []) == SIZE - 1
 
 
 async def test_a_cluster_that_forms_under_its_clients_gets_three_replicas(tmp_path: Path) -> None:
