@@ -12,7 +12,7 @@ from dataclasses import field
 
 from slackwater.fairshare.level_share import Sharer, Sharing, share
 from slackwater.fairshare.min_scaling import ScaledChild, scale_mins
-from slackwater.model.quantities import format_cpu, format_memory
+from slackwater.model.quantities import format_cores, format_memory
 from slackwater.model.records import record
 
 Amounts = Mapping[str, int]
@@ -107,7 +107,7 @@ def is_cpu(resource: str) -> bool:
 def amount_text(resource: str, amount: int) -> str:
     """Returns an amount as people write it: cores, binary units of memory, pieces."""
     if is_cpu(resource):
-        return format_cpu(amount)
+        return format_cores(amount)
     return format_memory(amount) if resource.endswith("memory") else str(amount)
 
 

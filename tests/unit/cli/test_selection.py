@@ -117,9 +117,12 @@ def test_steps_without_a_record_of_their_own_count(numbers: tuple[int, ...], cou
     assert [group["steps"] for group in grouped(steps)] == [count]
 
 
-def test_cells_of_milli_cores_are_below_a_core() -> None:
-    """The sort relies on it: `m` means milli in columns of amounts."""
-    assert (cpu(999), cpu(1000)) == ("999m", "1")
+@pytest.mark.parametrize(
+    ("milli", "cell"), [(999, "0.999"), (1000, "1"), (1, "0.001"), (0, "0"), (None, "-"), (-20, "-0.02")]
+)
+def test_cells_of_cpu_are_in_cores_whatever_their_size(milli: int | None, cell: str) -> None:
+    """A column has one unit: `799m` above `2.399` reads as the larger one."""
+    assert cpu(milli) == cell
 
 
 def test_a_group_shows_what_all_of_its_steps_did() -> None:
