@@ -96,24 +96,22 @@ def run_line(run: Run, answer: dict[str, Any]) -> str:
 
 
 def overview(found: Sequence[Row], resource: str) -> Iterator[str]:
-    """Violation and savings of every model (rows) in every run (columns) of a resource, as markdown."""
-    names = [run.name for run in RUNS if resource in run.options and any(row["run"] == run.name for row in found)]
+    """Violation and savings of the models with their defaults (rows) in the runs that have all of them (columns)."""
+    names = [run.name for run in RUNS if resource in run.options and run.models is ALL]
+    names = [name for name in names if any(row["run"] == name for row in found)]
     cells = {(row["run"], row["model"]): f"{row['violation']}, {row['savings']}" for row in found}
-    models = dict.fromkeys(row["model"] for row in found if row["run"] in names)
-    default = {name: cells.get((name, OURS[0]), "") for name in names}
+    models = dict.fromkeys(row["model"] for row in found if row["run"] in names and ":" not in row["model"])
     yield f"| model | {' | '.join(f'`{name}`' for name in names)} |"
     yield f"|---{'|---' * len(names)}|"
     for model in models:
-        figures = {name: cells.get((name, model), "") for name in names}
-        if model == OURS[0] or any(figures[name] not in ("", default[name]) for name in names):
-            yield f"| {model} | {' | '.join(figures.values())} |".replace("|  |", "| |")
+        yield f"| {model} | {' | '.join(cells.get((name, model), '') for name in names)} |".replace("|  |", "| |")
 
 
 def tables(sizes: Sequence[str], found: Sequence[Row]) -> Iterator[str]:
     """What stands behind the mark."""
     yield "### Runs\n"
-    yield f"`slackwater backtest --resource RESOURCE` with `--models` as in [{DATA.name}]({DATA.name}), which also has"
-    yield "the range over seeds, the p90 of the machines and the severity. Not shown: knobs that equal the default.\n"
+    yield f"`slackwater backtest --resource RESOURCE` with `--models` as in [{DATA.name}]({DATA.name}), which has every"
+    yield "run and model, the range over seeds, the p90 of the machines and the severity.\n"
     yield from dict.fromkeys(sizes)
     for resource, title in (("cpu", "CPU"), ("memory", "Memory")):
         yield f"\n### {title}: violation, savings in %\n"

@@ -393,5 +393,15 @@ def reference_page() -> str:
     ]
     for status in dict.fromkeys(each.status for each in _CODES):
         lines += ["", f"## {status}", ""]
-        lines += [f"- `{code.code}`: {code.meaning}" for code in _CODES if code.status == status]
+        meanings: dict[str, list[str]] = {}
+        for problem in _CODES:
+            if problem.status == status:
+                meanings.setdefault(_of_any_kind(problem), []).append(problem.code)
+        lines += [f"- `{'`, `'.join(codes)}`: {meaning}" for meaning, codes in meanings.items()]
     return "\n".join([*lines, ""])
+
+
+def _of_any_kind(problem: ProblemCode) -> str:
+    """The meaning of a problem, the same for every kind of resource."""
+    kind = next((kind.name for kind in KINDS if problem.code.startswith(f"{kind.noun}_")), None)
+    return problem.meaning if kind is None else problem.meaning.replace(kind, "KIND", 1)

@@ -1,27 +1,28 @@
 """One whole cycle of a node: takes readings, policies, state and time; returns demands, plan and
 the next state. Pure.
 
-With a loop policy throttling is a closed loop: no decision uses a sample that cannot show the last
-change, limits rise slowly, and each decision is recorded once (slackwater.waterline.loop). Without
-one each cycle is independent.
+A cycle is a list of stages, each from what was given and the cycle so far to the cycle with one thing more:
+readings → verdicts and demands → plan → records → next state. In the closed loop (with a loop policy) no decision uses
+a sample that cannot show the last change, limits rise slowly, and each decision is recorded once
+(slackwater.waterline.loop). Without one each cycle is independent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import field, replace
 from datetime import datetime
 from typing import Final
 
 from slackwater.decisions.reasons import Mode
 from slackwater.model.records import record
-from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, Ignored, analyse, is_throttled
+from slackwater.waterline.analysis.analyzer import Analysis, AnalyzerState, Excess, analyse, is_throttled
 from slackwater.waterline.analysis.demands import ActionKind, Restorable, beyond_of
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
 from slackwater.waterline.execution.evict import Attempt
 from slackwater.waterline.execution.executor import execute, preview
 from slackwater.waterline.execution.limits import ActionLimits
-from slackwater.waterline.execution.plan import ExecutorState, Plan, Step
+from slackwater.waterline.execution.plan import ExecutorState, Plan
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.facts.pods import PodUse
@@ -40,56 +41,13 @@ from slackwater.waterline.loop.feedback import (
     prod_demand_milli,
     unsettled,
 )
+from slackwater.waterline.loop.held_demands import left_to_weights, throttles_to_undo, without_suspended
+from slackwater.waterline.loop.recorded_once import RecordedPlan, cordons_to_record, plans_to_record
 from slackwater.waterline.loop.restore import RestoreStep, undo_throttles
-from slackwater.waterline.loop.usefulness import RuleEffect, ThrottleSample, UselessThrottle, judge_throttles
-from slackwater.waterline.policies.values import Policies, PolicyAction
+from slackwater.waterline.loop.usefulness import ThrottleSample, UselessThrottle, judge_throttles
+from slackwater.waterline.policies.values import Policies
 from slackwater.waterline.registry.built_in import BUILT_IN
 from slackwater.waterline.registry.metric import Metrics
-
-_ASKED: Final = (ActionKind.THROTTLE, ActionKind.THROTTLE_MEMORY, ActionKind.EVICT)
-
-
-@record(frozen=True, slots=True)
-class RecordedPlan:
-    """One decision of a cycle. `carried_out` False: recorded only, for a preview or without
-    candidates.
-    """
-
-    kind: ActionKind
-    plan: Plan
-    carried_out: bool
-
-
-def plans_to_record(plan: Plan, would: Plan, state: LoopState) -> tuple[tuple[RecordedPlan, ...], LoopState]:
-    """Returns the decisions to record, and the state that remembers them."""
-    known, found = set(state.told), [RecordedPlan(kind, plan, True) for kind in ActionKind if plan.of(kind)]
-    for kind in _ASKED:
-        if not plan.of(kind) and _is_open(plan, kind) and (mark := f"open/{kind}") not in known:
-            known.add(mark)
-            found.append(RecordedPlan(kind, plan, False))
-        named = {f"would/{kind}/{step.uid}" for step in would.of(kind)}
-        if not named and _is_open(would, kind):
-            named = {f"would/{kind}/"}
-        if named - known:
-            known |= named
-            found.append(RecordedPlan(kind, would, False))
-    return tuple(found), replace(state, told=tuple(sorted(known)))
-
-
-def _is_open(plan: Plan, kind: ActionKind) -> bool:
-    """Returns whether a gap of at least one unit stays without candidates, or a gap is unknown."""
-    return any(one.kind is kind and (one.open is None or one.open >= 1) for one in plan.remaining)
-
-
-def cordons_to_record(rules: tuple[str, ...], state: LoopState) -> tuple[tuple[str, ...], LoopState]:
-    """Returns the rules that would cordon the node and were not reported in this episode, and the
-    state that remembers them.
-    """
-    known = set(state.told)
-    new = tuple(rule for rule in rules if f"would/close/{rule}" not in known)
-    if not new:
-        return (), state
-    return new, replace(state, told=tuple(sorted(known | {f"would/close/{rule}" for rule in new})))
 
 
 @record(frozen=True, slots=True)
@@ -105,7 +63,7 @@ class CycleState:
 @record(frozen=True, slots=True)
 class Options:
     """`mode` is the pool's current autonomy: actions it forbids are planned all the same, and
-    reported in `would`. `loop`: the closed loop's parameters; None: each cycle is independent.
+    reported in `dry_run`. `loop`: the closed loop's parameters; None: each cycle is independent.
     """
 
     mode: Mode = Mode.EVICT
@@ -116,22 +74,43 @@ class Options:
 
 @record(frozen=True, slots=True)
 class Cycle:
-    """The result of a cycle. `plan` is to be carried out; `would` holds what previews and the mode
+    """The result of a cycle. `plan` is to be carried out; `dry_run` holds what previews and the mode
     prevent. `held_because`: why a possible decision was held back. `recorded` are the decisions to
     record, `would_close` the rules that would cordon the node and are to be reported now.
     """
 
     analysis: Analysis
-    plan: Plan
-    would: Plan
     state: CycleState
+    plan: Plan = field(default_factory=Plan)
+    dry_run: Plan = field(default_factory=Plan)
     held_because: str = ""
     recorded: tuple[RecordedPlan, ...] = ()
     would_close: tuple[str, ...] = ()
     undone: tuple[UselessThrottle, ...] = ()
     """Rules whose limits this cycle undoes, because they had no effect."""
     left_to_weights: tuple[str, ...] = ()
-    """Rules whose throttles this cycle leaves to CPU weights; `would` holds them."""
+    """Rules whose throttles this cycle leaves to CPU weights; `dry_run` holds them."""
+
+
+@record(frozen=True, slots=True)
+class CycleInputs:
+    """What every stage reads. `sample` is the view as the closed loop judges it; `limits` include its smallest
+    changes.
+    """
+
+    view: NodeReadings
+    policies: Policies
+    before: CycleState
+    now: datetime
+    metrics: Metrics
+    attempt: Attempt | None
+    options: Options
+    loop: LoopPolicy
+    sample: ThrottleSample
+    limits: ActionLimits
+
+
+Stage = Callable[[CycleInputs, Cycle], Cycle]
 
 
 def run_cycle(
@@ -146,139 +125,193 @@ def run_cycle(
 ) -> Cycle:
     """Returns the cycle of one view."""
     given = options or Options()
-    analysis = _within(
-        given.mode, analyse(view, allowed(policies, given.mode), metrics, before.analyzer, now, given.excess)
-    )
-    analysis = within_backoff(analysis, before.memory, now)
+    loop = given.loop or LoopPolicy()
+    capacity_milli = view.capacity_milli or 0
+    limits = given.limits
     if given.loop is not None:
-        return _steadied(view, analysis, before, now, given, given.loop, attempt, policies.actions)
-    plan = execute(analysis, before.executor, given.limits, now, attempt)
-    would = preview(analysis, before.executor, given.limits, now, plan)
-    memory = loop_after(before.memory, analysis, plan, now)
-    return Cycle(analysis, plan, would, CycleState(analysis.state, plan.state, before.loop, memory))
+        limits = replace(
+            limits,
+            smallest_milli=loop.smallest_milli(capacity_milli),
+            smallest_of_a_pod_milli=loop.smallest_of_a_pod_milli(capacity_milli),
+        )
+    held_because = "" if given.loop is None else unsettled(view, before.loop, loop, now) or ""
+    sample = ThrottleSample(
+        view,
+        prod_demand_milli(view),
+        is_limited=any(map(is_throttled, view.pods)),
+        is_fresh=not held_because,
+        now=now,
+        is_damped=before.loop.damping.is_waiting(loop.damping, now),
+    )
+    inputs = CycleInputs(view, policies, before, now, metrics, attempt, given, loop, sample, limits)
+    cycle = Cycle(judge_rules(inputs), before, held_because=held_because)
+    for stage in INDEPENDENT if given.loop is None else CLOSED_LOOP:
+        cycle = stage(inputs, cycle)
+    return cycle
 
 
-def _steadied(
-    view: NodeReadings,
-    analysis: Analysis,
-    before: CycleState,
-    now: datetime,
-    given: Options,
-    policy: LoopPolicy,
-    attempt: Attempt | None,
-    actions: Sequence[PolicyAction],
-) -> Cycle:
-    """Returns the cycle within a closed loop. While any rule is triggered, nothing is restored."""
-    hold = unsettled(view, before.loop, policy, now)
-    is_limited = any(map(is_throttled, view.pods))
-    is_damped = before.loop.damping.is_waiting(policy.damping, now)
-    sample = ThrottleSample(view, prod_demand_milli(view), is_limited, hold is None, now, is_damped)
-    effects = judge_throttles(before.loop.effects, analysis.verdicts, sample, policy.usefulness, actions)
-    state = replace(before.loop, effects=effects)
-    analysis, left = _left_to_weights(analysis, effects, now)
-    analysis = _without_suspended(analysis, effects, now)
-    undone = _undone(effects, analysis, now) if hold is None and is_limited else ()
-    is_new = False
+def judge_rules(inputs: CycleInputs) -> Analysis:
+    """Readings → verdicts and demands, as far as the mode and the backoff of memory allow."""
+    mode = inputs.options.mode
+    policies, excess = allowed(inputs.policies, mode), inputs.options.excess
+    analysis = analyse(inputs.view, policies, inputs.metrics, inputs.before.analyzer, inputs.now, excess)
+    if mode is not Mode.EVICT:
+        analysis = replace(analysis, evictions=(), previews=(*analysis.previews, *analysis.evictions))
+    return within_backoff(analysis, inputs.before.memory, inputs.now)
+
+
+def judge_limits(inputs: CycleInputs, cycle: Cycle) -> Cycle:
+    """Verdicts → what limits of each rule are worth: demands for needless or useless ones are held."""
+    effects = judge_throttles(
+        inputs.before.loop.effects,
+        cycle.analysis.verdicts,
+        inputs.sample,
+        inputs.loop.usefulness,
+        inputs.policies.actions,
+    )
+    analysis, weighted = left_to_weights(cycle.analysis, effects, inputs.now)
+    analysis = without_suspended(analysis, effects, inputs.now)
+    is_undoing = inputs.sample.is_fresh and inputs.sample.is_limited
+    undone = throttles_to_undo(analysis, effects, inputs.now) if is_undoing else ()
+    return _with_loop(
+        replace(cycle, analysis=analysis, left_to_weights=weighted, undone=undone),
+        replace(cycle.state.loop, effects=effects),
+    )
+
+
+def follow_demand(inputs: CycleInputs, cycle: Cycle) -> Cycle:
+    """Demands → the loop's estimate of prod: renewed by a trigger, continued in calm under limits."""
+    state, analysis = cycle.state.loop, cycle.analysis
+    is_fresh = inputs.sample.is_fresh
     if analysis.throttles:
-        crossing = _crossing(analysis, view, effects)
-        is_new = is_new_demand(state, policy, sample.demand_milli, crossing, now)
-        state = after_trigger(view, state, policy, now, fresh=hold is None, crossing=crossing)
-    elif analysis.verdicts and all(map(_is_at_rest, analysis.verdicts)):
-        state = replace(state, told=())
-    if hold is None and not analysis.throttles and is_limited:
-        state = after_calm(view, state)
-    capacity = view.capacity_milli or 0
-    of_a_pod = policy.smallest_of_a_pod_milli(capacity)
-    limits = replace(given.limits, smallest_milli=policy.smallest_milli(capacity), smallest_of_a_pod_milli=of_a_pod)
-
-    def allow(one: Restorable) -> Allowance:
-        return allowance(view, state, policy, one.headroom, one.cool_down_seconds, now)
-
-    plan = execute(
-        _acted_on(analysis, hold), before.executor, limits, now, attempt, RestoreStep(allow, capacity, of_a_pod)
-    )
-    if undone:
-        plan = replace(plan, steps=(*_not_restores(plan), *undo_throttles(_undoable(view, plan), capacity)))
-    would = preview(analysis, before.executor, limits, now, plan)
-    recorded, state = plans_to_record(plan, would, state)
-    would_close, state = cordons_to_record(analysis.would_close, state)
-    kinds = {step.kind for step in plan.steps if step.changes}
-    if kinds:
-        falls, rises = ActionKind.THROTTLE in kinds, ActionKind.RESTORE in kinds
-        gone = bool(undone) or is_demand_gone(view, state, policy)
-        state = after_change(state, policy, now, falls=falls, rises=rises, gone=gone, is_new=is_new)
-    memory = loop_after(before.memory, analysis, plan, now)
-    after = CycleState(analysis.state, plan.state, _acted(state, plan, view, now), memory)
-    return Cycle(analysis, plan, would, after, hold or "", recorded, would_close, undone, left)
+        crossing = _crossing(inputs, cycle)
+        return _with_loop(
+            cycle, after_trigger(inputs.view, state, inputs.loop, inputs.now, fresh=is_fresh, crossing=crossing)
+        )
+    if analysis.verdicts and all(map(_is_at_rest, analysis.verdicts)):
+        state = replace(state, recorded=())  # the episode is over
+    if is_fresh and inputs.sample.is_limited:
+        state = after_calm(inputs.view, state)
+    return _with_loop(cycle, state)
 
 
-def _undone(effects: Sequence[RuleEffect], analysis: Analysis, now: datetime) -> tuple[UselessThrottle, ...]:
-    """Returns the findings to carry out. Limits of another rule that is triggered or cools down stay, and so do limits
-    that help another rule or whose trial for it is under way: it would set them again at once."""
-    suspended = {one.rule: one.finding for one in effects if one.is_suspended(now) and one.finding is not None}
-    others = (one for one in analysis.verdicts if one.rule.key not in suspended and not one.rule.is_preview)
-    if analysis.throttles or any(one.triggered or not one.is_over(now) for one in others):
-        return ()
-    if any(one.rule not in suspended and (one.has_helped or one.is_on_trial) for one in effects):
-        return ()
-    return tuple(suspended.values())
-
-
-def _undoable(view: NodeReadings, plan: Plan) -> list[PodUse]:
-    """Returns the pods whose limits can be written: those of a failed write are tried again later."""
-    left_alone = {one.uid for one in plan.state.refused if one.kind is ActionKind.THROTTLE}
-    return [pod for pod in view.pods if pod.is_active and not pod.is_terminating and pod.uid not in left_alone]
-
-
-def _not_restores(plan: Plan) -> tuple[Step, ...]:
-    return tuple(step for step in plan.steps if step.kind is not ActionKind.RESTORE)
-
-
-def _left_to_weights(
-    analysis: Analysis, effects: Sequence[RuleEffect], now: datetime
-) -> tuple[Analysis, tuple[str, ...]]:
-    """Returns the analysis in which throttles that CPU weights make needless for now are previews, and their rules.
-
-    Evictions for the same metric, which come after throttles, wait as well. A demand without candidates stays as it is,
-    because weights do nothing about it.
+def plan_actions(inputs: CycleInputs, cycle: Cycle) -> Cycle:
+    """Demands → plan. While any rule is triggered, nothing is restored; while a change is unconfirmed, nothing of CPU
+    is done.
     """
-    waiting = {one.rule: one for one in effects if one.is_waiting(now)}
-    held = {one.rule for one in effects if one.sets_no_limit(now)}
-    previews = {one.rule.key for one in analysis.verdicts if one.rule.is_preview}
-    asked = (*analysis.throttles, *(one for one in analysis.previews if one.kind is ActionKind.THROTTLE))
-    left = [one for one in asked if one.candidates and waiting.keys() & set(one.rules) and held >= set(one.rules)]
-    if not left:
-        return analysis, ()
-    metrics = {one.metric.name for one in left}
-    evicting = (*analysis.evictions, *(one for one in analysis.previews if one.kind is ActionKind.EVICT))
-    late = [one for one in evicting if one.metric.name in metrics]
-    until = max(one.waits_until for one in waiting.values() if one.waits_until is not None)
-    because = f"CPU weights protect prod: no eviction before limits were tried, from {until:%H:%M:%S} UTC on"
-    ignored = [Ignored(key, because) for demand in late for key in demand.rules]
-    moved = tuple(one for one in left if not previews & set(one.rules))
-    found = replace(
-        analysis,
-        throttles=tuple(one for one in analysis.throttles if one not in left),
-        evictions=tuple(one for one in analysis.evictions if one not in late),
-        previews=(*moved, *(one for one in analysis.previews if one not in late)),
-        ignored=tuple(sorted((*analysis.ignored, *ignored), key=lambda one: one.rule)),
-    )
-    return found, tuple(sorted({key for one in left for key in one.rules}))
+    analysis = cycle.analysis
+    if not inputs.sample.is_fresh:
+        analysis = replace(analysis, throttles=(), evictions=(), restorable=())
+    elif analysis.throttles:
+        analysis = replace(analysis, restorable=())
+
+    def allow(pod: Restorable) -> Allowance:
+        return allowance(inputs.view, cycle.state.loop, inputs.loop, pod.headroom, pod.cool_down_seconds, inputs.now)
+
+    limits, capacity_milli = inputs.limits, inputs.view.capacity_milli or 0
+    restore = RestoreStep(allow, capacity_milli, inputs.loop.smallest_of_a_pod_milli(capacity_milli))
+    plan = execute(analysis, inputs.before.executor, limits, inputs.now, inputs.attempt, restore)
+    if cycle.undone:
+        kept = [step for step in plan.steps if step.kind is not ActionKind.RESTORE]
+        plan = replace(plan, steps=(*kept, *undo_throttles(_undoable(inputs.view, plan), capacity_milli)))
+    return replace(cycle, plan=plan)
 
 
-def _without_suspended(analysis: Analysis, effects: Sequence[RuleEffect], now: datetime) -> Analysis:
-    """Returns the analysis without throttles that only suspended rules request. Their evictions stay."""
-    until = {one.rule: one.until for one in effects if one.is_suspended(now)}
-    if not until:
-        return analysis
-    because = "its throttles had no effect: no limits before {:%H:%M:%S} UTC"
-    asked = {key for demand in analysis.throttles for key in demand.rules}
-    ignored = [Ignored(key, because.format(at)) for key, at in until.items() if key in asked]
+def plan_independently(inputs: CycleInputs, cycle: Cycle) -> Cycle:
+    """Demands → plan, without a loop."""
     return replace(
-        analysis,
-        throttles=tuple(one for one in analysis.throttles if not until.keys() >= set(one.rules)),
-        ignored=tuple(sorted((*analysis.ignored, *ignored), key=lambda one: one.rule)),
+        cycle,
+        plan=execute(cycle.analysis, inputs.before.executor, inputs.limits, inputs.now, inputs.attempt),
     )
+
+
+def plan_dry_run(inputs: CycleInputs, cycle: Cycle) -> Cycle:
+    """Previews → what would be done beyond the plan."""
+    dry_run = preview(cycle.analysis, inputs.before.executor, inputs.limits, inputs.now, cycle.plan)
+    return replace(cycle, dry_run=dry_run)
+
+
+def choose_records(inputs: CycleInputs, cycle: Cycle) -> Cycle:
+    """Plan → the decisions to record."""
+    recorded, state = plans_to_record(cycle.plan, cycle.dry_run, cycle.state.loop)
+    would_close, state = cordons_to_record(cycle.analysis.would_close, state)
+    return _with_loop(replace(cycle, recorded=recorded, would_close=would_close), state)
+
+
+def follow_changes(inputs: CycleInputs, cycle: Cycle) -> Cycle:
+    """Plan → the loop's state: changed quotas await confirmation, reversals are counted. An eviction is credited until
+    it ends, and is not waited for.
+    """
+    changed = {step.kind for step in cycle.plan.steps if step.changes}
+    if not changed:
+        return cycle
+    falls, rises = ActionKind.THROTTLE in changed, ActionKind.RESTORE in changed
+    is_gone = bool(cycle.undone) or is_demand_gone(inputs.view, cycle.state.loop, inputs.loop)
+    is_new = falls and _is_new_demand(inputs, cycle)
+    state = after_change(
+        cycle.state.loop, inputs.loop, inputs.now, falls=falls, rises=rises, gone=is_gone, is_new=is_new
+    )
+    state = replace(state, pending_since=inputs.now, settled_at=None, used_lately_milli=())
+    if rises:
+        state = replace(state, last_raise_at=inputs.now, demand_at_raise_milli=inputs.sample.demand_milli)
+    return _with_loop(cycle, state)
+
+
+def keep_state(inputs: CycleInputs, cycle: Cycle) -> Cycle:
+    """Analysis and plan → the next state."""
+    memory = loop_after(inputs.before.memory, cycle.analysis, cycle.plan, inputs.now)
+    return replace(cycle, state=CycleState(cycle.analysis.state, cycle.plan.state, cycle.state.loop, memory))
+
+
+CLOSED_LOOP: Final[tuple[Stage, ...]] = (
+    judge_limits,
+    follow_demand,
+    plan_actions,
+    plan_dry_run,
+    choose_records,
+    follow_changes,
+    keep_state,
+)
+INDEPENDENT: Final[tuple[Stage, ...]] = (plan_independently, plan_dry_run, keep_state)
+
+
+def allowed(policies: Policies, mode: Mode) -> Policies:
+    """Returns the policies that a mode allows. In mode observe no rule acts: the node stays
+    uncordoned, and limits are restored.
+    """
+    if mode is not Mode.OBSERVE:
+        return policies
+    nodes = (
+        replace(policy, rules=tuple(replace(rule, is_preview=True) for rule in policy.rules))
+        for policy in policies.nodes
+    )
+    return replace(policies, nodes=tuple(nodes))
+
+
+def _with_loop(cycle: Cycle, loop: LoopState) -> Cycle:
+    return replace(cycle, state=replace(cycle.state, loop=loop))
+
+
+def _crossing(inputs: CycleInputs, cycle: Cycle) -> Crossing:
+    """Returns by how much the waterlines are crossed, over the rules that request throttling, and since when."""
+    requested = {key for demand in cycle.analysis.throttles for key in demand.rules}
+    verdicts = [verdict for verdict in cycle.analysis.verdicts if verdict.rule.key in requested]
+    since = (
+        effect.crossing.since
+        for effect in cycle.state.loop.effects
+        if effect.rule in requested and effect.crossing is not None
+    )
+    return Crossing(
+        max((beyond_of(verdict, inputs.view) for verdict in verdicts), default=ZERO),
+        max((verdict.rule.cool_down_seconds for verdict in verdicts), default=0.0),
+        min(since, default=None),
+    )
+
+
+def _is_new_demand(inputs: CycleInputs, cycle: Cycle) -> bool:
+    """Returns whether limits fall because prod's demand grew since the last raise, which the trigger has forgotten."""
+    state, demand_milli = inputs.before.loop, inputs.sample.demand_milli
+    return is_new_demand(state, inputs.loop, demand_milli, _crossing(inputs, cycle), inputs.now)
 
 
 def _is_at_rest(verdict: RuleVerdict) -> bool:
@@ -288,48 +321,7 @@ def _is_at_rest(verdict: RuleVerdict) -> bool:
     return verdict.calm or (verdict.reading is None and not verdict.state.in_episode)
 
 
-def _acted_on(analysis: Analysis, hold: str | None) -> Analysis:
-    if hold is not None:
-        return replace(analysis, throttles=(), evictions=(), restorable=())
-    return replace(analysis, restorable=()) if analysis.throttles else analysis
-
-
-def _crossing(analysis: Analysis, view: NodeReadings, effects: Sequence[RuleEffect]) -> Crossing:
-    """Returns by how much the waterlines are crossed, over the rules that request throttling, and since when."""
-    asked = {key for demand in analysis.throttles for key in demand.rules}
-    rules = [one for one in analysis.verdicts if one.rule.key in asked]
-    return Crossing(
-        max((beyond_of(one, view) for one in rules), default=ZERO),
-        max((one.rule.cool_down_seconds for one in rules), default=0.0),
-        min((one.crossing.since for one in effects if one.rule in asked and one.crossing is not None), default=None),
-    )
-
-
-def _acted(state: LoopState, plan: Plan, view: NodeReadings, now: datetime) -> LoopState:
-    """Returns the state after the plan. Changed quotas await confirmation; an eviction is credited
-    until it ends, and is not waited for.
-    """
-    changed = [step for step in plan.steps if step.changes]
-    if not changed:
-        return state
-    after = replace(state, pending_since=now, settled_at=None, used_lately_milli=())
-    if not any(step.kind is ActionKind.RESTORE for step in changed):
-        return after
-    return replace(after, last_raise_at=now, demand_at_raise_milli=prod_demand_milli(view))
-
-
-def _within(mode: Mode, analysis: Analysis) -> Analysis:
-    """Returns the analysis with evictions that the mode forbids turned into previews."""
-    if mode is Mode.EVICT:
-        return analysis
-    return replace(analysis, evictions=(), previews=(*analysis.previews, *analysis.evictions))
-
-
-def allowed(policies: Policies, mode: Mode) -> Policies:
-    """Returns the policies that a mode allows. In mode observe no rule acts: the node stays
-    uncordoned, and limits are restored.
-    """
-    if mode is not Mode.OBSERVE:
-        return policies
-    nodes = (replace(one, rules=tuple(replace(rule, is_preview=True) for rule in one.rules)) for one in policies.nodes)
-    return replace(policies, nodes=tuple(nodes))
+def _undoable(view: NodeReadings, plan: Plan) -> list[PodUse]:
+    """Returns the pods whose limits can be written: those of a failed write are tried again later."""
+    refused = {entry.uid for entry in plan.state.refused if entry.kind is ActionKind.THROTTLE}
+    return [pod for pod in view.pods if pod.is_active and not pod.is_terminating and pod.uid not in refused]

@@ -72,7 +72,7 @@ def replay(*, view: Any, state: Any, policies: Any, options: Any, now: str, woul
     done, or what would be.
     """
     cycle = _guarded(view, state, policies, options, now).cycle
-    return plan_json(cycle.would if would else cycle.plan)
+    return plan_json(cycle.dry_run if would else cycle.plan)
 
 
 def replay_release(*, state: Any, capacity_milli: int) -> Any:

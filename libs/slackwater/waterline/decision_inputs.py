@@ -15,11 +15,12 @@ from slackwater.model.records import record
 from slackwater.waterline import memory_inputs
 from slackwater.waterline.analysis.demands import ActionKind, Demand, Restorable, gap_of
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
-from slackwater.waterline.cycle import Cycle, Options, RecordedPlan
+from slackwater.waterline.cycle import Cycle, Options
 from slackwater.waterline.execution.plan import Plan, Remaining
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.loop.feedback import Allowance, LoopState, after_calm, allowance, busiest_milli, wanted_milli
+from slackwater.waterline.loop.recorded_once import RecordedPlan
 from slackwater.waterline.loop.reversals import wait_seconds
 from slackwater.waterline.loop.usefulness import mean
 from slackwater.waterline.node_guard import GuardState
@@ -90,7 +91,7 @@ def inputs_of(
 
 def is_left_to_weights(recorded: RecordedPlan, cycle: Cycle) -> bool:
     """Returns whether a plan holds only throttles that are left to CPU weights."""
-    if recorded.plan is not cycle.would or not cycle.left_to_weights:
+    if recorded.plan is not cycle.dry_run or not cycle.left_to_weights:
         return False
     asked = (one for one in cycle.analysis.previews if one.kind is ActionKind.THROTTLE)
     return set(cycle.left_to_weights) >= {key for one in asked for key in one.rules}

@@ -16,7 +16,7 @@ from slackwater.waterline.actuation.cpu_quota import amount_of
 from slackwater.waterline.actuation.memory_high import releasable_bytes
 from slackwater.waterline.analysis.demands import ActionKind, Candidate, Demand
 from slackwater.waterline.analysis.sample_counters import RuleVerdict
-from slackwater.waterline.cycle import Cycle, RecordedPlan
+from slackwater.waterline.cycle import Cycle
 from slackwater.waterline.decision_inputs import (
     OF_MEMORY,
     UNIT,
@@ -29,6 +29,7 @@ from slackwater.waterline.execution.plan import Plan, Remaining, Step
 from slackwater.waterline.facts.amounts import ZERO, Number
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_limits import limits_of, milli_of_quota
+from slackwater.waterline.loop.recorded_once import RecordedPlan
 from slackwater.waterline.memory_record import kept_limits, memory_action, memory_term
 from slackwater.waterline.node_guard import GuardState
 from slackwater.waterline.ordering.chains import CPU, MEMORY, ComparatorChain
@@ -95,7 +96,7 @@ def record_of(decision_id: str, recorded: RecordedPlan, cycle: Cycle, source: De
             source.rules.policies,
             source.options,
             source.now,
-            would=recorded.plan is cycle.would,
+            would=recorded.plan is cycle.dry_run,
         ),
     )
 
@@ -177,7 +178,7 @@ def _restored_by(kind: ActionKind, read: Sequence[RuleVerdict]) -> Sequence[Rule
 def remaining_milli(cycle: Cycle) -> int:
     """Returns the part of the largest CPU gap that stays open."""
     gaps = {one.metric.name: one.metric.resource for one in (*cycle.analysis.throttles, *cycle.analysis.previews)}
-    left = [*cycle.plan.remaining, *cycle.would.remaining]
+    left = [*cycle.plan.remaining, *cycle.dry_run.remaining]
     known = [
         one.open or ZERO
         for one in left
@@ -205,7 +206,7 @@ def _asked(recorded: RecordedPlan, cycle: Cycle) -> list[Demand]:
     """Returns all demands of this kind: several metrics may have requested one decision."""
     analysis = cycle.analysis
     real = (*analysis.throttles, *analysis.memory, *analysis.evictions)
-    among = analysis.previews if recorded.plan is cycle.would else real
+    among = analysis.previews if recorded.plan is cycle.dry_run else real
     return [one for one in among if one.kind is recorded.kind]
 
 
@@ -231,11 +232,13 @@ def reason_of(recorded: RecordedPlan, before: GuardState, cycle: Cycle) -> Reaso
             steps = recorded.plan.of(ActionKind.RESTORE_MEMORY)
             return Reason.RESTORE_HEADROOM if kept_limits(before, steps) else Reason.RESTORE_COMPLETE
         case ActionKind.EVICT:
-            return Reason.EVICT_OBSERVED_ONLY if recorded.plan is cycle.would else Reason.EVICT_WATERLINE_CROSSED
+            return Reason.EVICT_OBSERVED_ONLY if recorded.plan is cycle.dry_run else Reason.EVICT_WATERLINE_CROSSED
         case ActionKind.THROTTLE if is_left_to_weights(recorded, cycle):
             return Reason.THROTTLE_LEFT_TO_WEIGHTS
         case ActionKind.THROTTLE | ActionKind.THROTTLE_MEMORY:
-            return Reason.THROTTLE_OBSERVED_ONLY if recorded.plan is cycle.would else Reason.THROTTLE_WATERLINE_CROSSED
+            return (
+                Reason.THROTTLE_OBSERVED_ONLY if recorded.plan is cycle.dry_run else Reason.THROTTLE_WATERLINE_CROSSED
+            )
 
 
 def _is_back(step: Step, before: GuardState) -> bool:

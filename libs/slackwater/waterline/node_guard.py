@@ -95,7 +95,7 @@ def fast_path(
     calm report builds no candidates.
     """
     cycle = state.cycle
-    if state.throttles or state.memory or cycle.analyzer.scheduling.is_disabled or cycle.loop.told:
+    if state.throttles or state.memory or cycle.analyzer.scheduling.is_disabled or cycle.loop.recorded:
         return None
     if cycle.executor.underway or cycle.executor.refused or cycle.executor.begun_at:
         return None
@@ -150,7 +150,7 @@ def release(state: GuardState, capacity_milli: int) -> tuple[Plan, GuardState]:
     """Returns the plan that restores every limit at once because the mode forbids them."""
     quotas = (_back(one, capacity_milli) for one in sorted(state.throttles, key=lambda one: one.uid))
     steps = (*quotas, *(_memory_back(one) for one in sorted(state.memory, key=lambda one: one.uid)))
-    loop = replace(state.cycle.loop, told=(), pending_since=None)
+    loop = replace(state.cycle.loop, recorded=(), pending_since=None)
     return Plan(steps=steps), replace(state, throttles=(), memory=(), cycle=replace(state.cycle, loop=loop))
 
 
@@ -195,7 +195,7 @@ def under_new_rules(state: GuardState) -> GuardState:
     effects = tuple(effect.interrupted() for effect in cycle.loop.effects)
     return replace(
         state,
-        cycle=replace(cycle, analyzer=analyzer, loop=replace(cycle.loop, told=(), effects=effects)),
+        cycle=replace(cycle, analyzer=analyzer, loop=replace(cycle.loop, recorded=(), effects=effects)),
     )
 
 

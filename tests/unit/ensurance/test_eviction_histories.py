@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from slackwater.apiserver.records import PodRecord
-from slackwater.ensurance.usecases.node_cache import ANSWER_SECONDS
+from slackwater.ensurance.domain.pools import ANSWER_SECONDS
 from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import IntentDeclared

@@ -8,7 +8,7 @@ import pytest
 from cluster_scene import CROWD, ClusterScene
 from guard_documents import DocumentScene
 
-from slackwater.ensurance.usecases.node_cache import ANSWER_SECONDS
+from slackwater.ensurance.domain.pools import ANSWER_SECONDS
 from slackwater.events.eviction_completed import EvictionOutcome
 from slackwater.waterline.execution.executor import UNANSWERED
 from slackwater.waterline.execution.plan import AWAITED

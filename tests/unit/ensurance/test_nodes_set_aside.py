@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ensurance_scene import Scene, reported
 
-from slackwater.ensurance.usecases import guard_node
+from slackwater.ensurance.usecases import answer_report
 from slackwater.model.errors import InvalidInput
 
 ABOVE = 0.4
@@ -17,7 +17,7 @@ ABOVE = 0.4
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Exception], None]:
     """Planning for a node raises from now on."""
-    plan = guard_node.guard
+    plan = answer_report.guard
 
     def break_node(node: str, error: Exception) -> None:
         def failing(view: Any, *arguments: Any, **more: Any) -> Any:
@@ -25,7 +25,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Exception], None]:
                 raise error
             return plan(view, *arguments, **more)
 
-        monkeypatch.setattr(guard_node, "guard", failing)
+        monkeypatch.setattr(answer_report, "guard", failing)
 
     return break_node
 

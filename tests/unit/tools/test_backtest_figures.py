@@ -60,10 +60,12 @@ def test_where_nothing_was_drawn_there_is_no_range(tool: ModuleType) -> None:
     assert ",".join(row.values()) == "bitbrains-cpu-2d,max,10.00,,,25.0,1.25,70.0,,"
 
 
-def test_an_overview_compares_the_runs_of_one_resource(tool: ModuleType) -> None:
-    found = [*tool.rows(tool.RUNS[0], answer(5)), *list(tool.rows(tool.RUNS[1], answer(5)))[:1]]
+def test_an_overview_compares_the_runs_that_have_every_model_with_its_defaults(tool: ModuleType) -> None:
+    found = [*tool.rows(tool.RUNS[0], answer(5)), *list(tool.rows(tool.RUNS[2], answer(5)))[:1]]
+    found += tool.rows(tool.RUNS[1], answer(5))
+    found.append({**found[0], "model": "max:knob=1"})
     assert list(tool.overview(found, "cpu")) == [
-        "| model | `bitbrains-cpu-2d` | `wrong-cpu-2d` |",
+        "| model | `bitbrains-cpu-2d` | `bitbrains-cpu-none` |",
         "|---|---|---|",
         "| oracle | 0.00, 70.0 | 0.00, 70.0 |",
         "| max | 10.00, 70.0 | |",

@@ -238,10 +238,10 @@ def test_what_the_mode_does_not_allow_is_planned_and_recorded_only() -> None:
     none = cycle(rules, *pods, options=replace(EXACT, mode=Mode.OBSERVE), **{CPU: 2000})
     assert {step.kind for step in full.plan.steps} == {ActionKind.THROTTLE, ActionKind.EVICT}
     assert {step.kind for step in some.plan.steps} == {ActionKind.THROTTLE}
-    assert {step.kind for step in some.would.steps} == {ActionKind.EVICT}
+    assert {step.kind for step in some.dry_run.steps} == {ActionKind.EVICT}
     assert none.plan.steps == ()
-    assert {step.kind for step in none.would.steps} == {ActionKind.THROTTLE, ActionKind.EVICT}
-    assert none.would.steps == full.plan.steps
+    assert {step.kind for step in none.dry_run.steps} == {ActionKind.THROTTLE, ActionKind.EVICT}
+    assert none.dry_run.steps == full.plan.steps
     assert none.state.executor == CycleState().executor, "what is only recorded is not pending"
     assert full.analysis.scheduling.scheduling.is_disabled
     assert not none.analysis.scheduling.scheduling.is_disabled, "observing closes no node"
@@ -251,7 +251,7 @@ def test_in_observe_mode_earlier_throttles_are_restored() -> None:
     throttled = use("a", containers=(Container("c", 100, 10_000, 20_000),))
     observed = cycle(policies(rule(CPU, 1)), throttled, options=replace(EXACT, mode=Mode.OBSERVE), **{CPU: 2000})
     assert [step.changes[0].after_us for step in observed.plan.of(ActionKind.RESTORE)] == [20_000]
-    assert not observed.would.of(ActionKind.RESTORE), "it is done, and not only told"
+    assert not observed.dry_run.of(ActionKind.RESTORE), "it is done, and not only told"
 
 
 def test_a_pod_under_eviction_is_not_restored() -> None:
@@ -296,8 +296,8 @@ def _step(told: dict[str, Any]) -> Step:
 def test_a_preview_leaves_everything_as_it_is() -> None:
     done = cycle(policies(rule(CPU, 1000, "evict", is_preview=True)), use("a"), **{CPU: 1100})
     assert done.plan.steps == ()
-    assert [step.uid for step in done.would.steps] == ["a"]
-    assert done.would.remaining[0].is_closed
+    assert [step.uid for step in done.dry_run.steps] == ["a"]
+    assert done.dry_run.remaining[0].is_closed
 
 
 # ---- a closed loop

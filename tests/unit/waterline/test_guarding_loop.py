@@ -248,7 +248,7 @@ def test_observe_records_the_same_plan_once_and_again_for_further_pods() -> None
     observe = replace(CLOSED_LOOP, mode=Mode.OBSERVE)
     view = seen(PROD, pod("b", cpu=900), pressure=0.2)
     acted, told = (guard(view, GuardState(), RULES, at(0), one) for one in (CLOSED_LOOP, observe))
-    assert told.cycle.would.steps == acted.cycle.plan.steps
+    assert told.cycle.dry_run.steps == acted.cycle.plan.steps
     assert (told.cycle.plan.steps, told.state.throttles) == ((), ())
     assert [(one.kind, one.carried_out) for one in told.cycle.recorded] == [(ActionKind.THROTTLE, False)]
     again = guard(view, told.state, RULES, at(1), observe)
@@ -262,7 +262,7 @@ def test_a_mode_without_evictions_previews_those_that_throttling_would_leave_nec
     enough = guard(seen(PROD, pod("b", cpu=900), pressure=0.2), GuardState(), both, at(0), CLOSED_LOOP)
     assert [one.kind for one in enough.cycle.recorded] == [ActionKind.THROTTLE], "throttling is enough"
     short = guard(seen(PROD, pod("b", cpu=60), pod("c", cpu=60)), GuardState(), both, at(0), CLOSED_LOOP)
-    assert of(short.cycle.would, ActionKind.EVICT) == ["b", "c"]
+    assert of(short.cycle.dry_run, ActionKind.EVICT) == ["b", "c"]
     evicting = replace(CLOSED_LOOP, mode=Mode.EVICT)
     assert of(
         guard(seen(PROD, pod("b", cpu=60)), GuardState(), both, at(0), evicting).cycle.plan, ActionKind.EVICT

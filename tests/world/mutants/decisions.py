@@ -19,7 +19,7 @@ DECISIONS = (
         "the record of a plan leaves out the limits from which it was made",
         (
             Edit(
-                "ensurance.usecases.guard_node:_decided",
+                "ensurance.usecases.answer_report:_decided",
                 "record_of(new_id(), plan, cycle, source)",
                 "(lambda made: made.model_copy(update={'replay': made.replay.model_copy(update={'arguments': {"
                 "**made.replay.arguments, 'state': {**made.replay.arguments['state'], 'throttles': []}}})}))"

@@ -112,7 +112,7 @@ class LoopState:
     used_lately_milli        what the node used in the last calm samples since limits last changed, oldest first
     effects                  by rule, whether its throttles help (see loop.usefulness)
     damping                  how often limits fell after they had risen (see loop.reversals)
-    told                     decisions recorded in this episode, so that each is recorded once (see loop.telling)
+    recorded                 decisions recorded in this episode, so that each is recorded once (see loop.recorded_once)
     """
 
     demand_at_trigger_milli: int = 0
@@ -121,7 +121,7 @@ class LoopState:
     backoff: int = 0
     pending_since: datetime | None = None
     settled_at: datetime | None = None
-    told: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ()
     demand_at_raise_milli: int | None = None
     prod_peak_milli: int | None = None
     used_lately_milli: tuple[int, ...] = ()

@@ -30,12 +30,13 @@ from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
 from slackwater.waterline import rules_codec
 from slackwater.waterline.analysis.demands import ActionKind
-from slackwater.waterline.cycle import Options, RecordedPlan
+from slackwater.waterline.cycle import Options
 from slackwater.waterline.decision_inputs import DecisionContext
 from slackwater.waterline.decision_record import record_of
 from slackwater.waterline.execution.limits import AFTER_GRACE_SECONDS
 from slackwater.waterline.execution.plan import Underway
 from slackwater.waterline.facts.node import NodeReadings
+from slackwater.waterline.loop.recorded_once import RecordedPlan
 from slackwater.waterline.node_guard import (
     GuardResult,
     GuardState,
@@ -77,7 +78,7 @@ class DisconnectedGuard:
     @property
     def is_in_episode(self) -> bool:
         """Whether a limit is in force, an eviction is under way, or a decision would be recorded only once."""
-        return bool(self.state.throttles or self.state.memory or self.evictions or self.state.cycle.loop.told)
+        return bool(self.state.throttles or self.state.memory or self.evictions or self.state.cycle.loop.recorded)
 
     def tick(self, instant: Instant, pods: Sequence[Pod], leaving: Collection[str] = ()) -> list[DecisionRecord]:
         """Decide on one sample and carry it out; returns the decisions to publish. `leaving` are the uids of pods that

@@ -199,7 +199,7 @@ class GuardedNode:
     @property
     def is_in_episode(self) -> bool:
         """Whether a limit is in force, an eviction is under way, or a decision would be recorded only once."""
-        return bool(self.state.throttles or self.state.memory or self.evictions or self.state.cycle.loop.told)
+        return bool(self.state.throttles or self.state.memory or self.evictions or self.state.cycle.loop.recorded)
 
     def memory_limits(self) -> tuple[tuple[MemoryThrottled, str], ...]:
         """Each memory limit in force with its decision, sorted by pod uid."""

@@ -8,13 +8,19 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from slackwater.decisions.reasons import Mode
+from slackwater.ensurance.domain.node_state import GuardedNode
+from slackwater.waterline.cycle import Options
 from slackwater.waterline.policies import autonomy
 from slackwater.waterline.policies.autonomy import AutonomyPolicy, AutonomyState
+from slackwater.waterline.rulebook import Rulebook
 
 REMEMBERED: Final = timedelta(hours=1)
 """For so long a workload counts as one that has lost a pod."""
 REMEMBERED_AT_MOST: Final = 500
 """Workloads per pool: beyond that the oldest are forgotten."""
+ANSWER_SECONDS: Final = 20.0
+"""An eviction of which the API server has not shown within this time that it is accepted is given up: a call, the pod's
+watch of the agent and its next report take less than half of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +92,17 @@ class PoolStanding:
         fresh = {one.workload for one in evicted if one.workload}
         kept = [one for one in self.losses if now - one.at < REMEMBERED and one.workload not in fresh]
         return (*kept, *(Loss(workload, now) for workload in sorted(fresh)))[-REMEMBERED_AT_MOST:]
+
+
+def mode_of(standing: PoolStanding, policy: AutonomyPolicy, now: datetime, *, counts_are_lost: bool) -> Mode:
+    """Returns the mode of a pool now. One whose guards have lost their counts evicts nothing."""
+    mode = standing.mode(policy, now)
+    return Mode.THROTTLE if mode is Mode.EVICT and counts_are_lost else mode
+
+
+def options_of(node: GuardedNode, rules: Rulebook, mode: Mode) -> Options:
+    """Returns what may be done on a node whose pool is in this mode."""
+    options = rules.options(mode, node.pool)
+    if not node.shows_evictions:
+        return options
+    return replace(options, limits=replace(options.limits, answer_seconds=ANSWER_SECONDS))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from datetime import datetime
-from typing import Final
 
 from slackwater.decisions.reasons import Mode
 from slackwater.ensurance.domain.node_state import GuardedNode, lapsed
-from slackwater.ensurance.domain.pools import PoolStanding
+from slackwater.ensurance.domain.pools import PoolStanding, mode_of, options_of
 from slackwater.ensurance.ports import NODES, STANDINGS, GuardStore, GuardUnit
 from slackwater.ensurance.usecases.documents_in_force import DocumentsInForce
 from slackwater.events.codec.packed import pack
@@ -39,9 +37,6 @@ from slackwater.waterline.rulebook import Documents, Rulebook, rulebook_of
 from slackwater.waterline.rules_codec import encode_rules
 
 log = get_logger(__name__)
-ANSWER_SECONDS: Final = 20.0
-"""An eviction of which the API server has not shown within this time that it is accepted is given up: a call, the pod's
-watch of the agent and its next report take less than half of it."""
 GuardIntents = IntentWriter[GuardedNode, GuardUnit]
 """Ensurance's documents; `content` is Book.content."""
 
@@ -83,33 +78,27 @@ class GuardedNodeCache(NodeCache[GuardedNode, GuardUnit]):
         """Keep the state of a pool that was just committed."""
         self._standings[standing.pool] = standing
 
-    def options(
-        self, guarded: GuardedNode, now: datetime, rules: Rulebook | None = None, standing: PoolStanding | None = None
-    ) -> Options:
-        """What the node's pool may do now. `rules` and `standing` replace those in force. Raises Unavailable before the
-        first load."""
-        options = self._granted(guarded, now, rules or self.rules, standing)
-        if not guarded.shows_evictions:
-            return options
-        return replace(options, limits=replace(options.limits, answer_seconds=ANSWER_SECONDS))
+    def options(self, guarded: GuardedNode, now: datetime, rules: Rulebook | None = None) -> Options:
+        """What the node's pool may do now. `rules` replace those in force. Raises Unavailable before the first load."""
+        in_force = rules or self.rules
+        return options_of(guarded, in_force, self._mode_of(guarded, now, in_force))
 
-    def _granted(
-        self, guarded: GuardedNode, now: datetime, rules: Rulebook, standing: PoolStanding | None = None
-    ) -> Options:
-        policy = rules.autonomy_of(guarded.pool)
-        return rules.options(self.mode(standing or self.standing(guarded.pool), policy, now), guarded.pool)
+    def _mode_of(self, guarded: GuardedNode, now: datetime, rules: Rulebook) -> Mode:
+        return self.mode(self.standing(guarded.pool), rules.autonomy_of(guarded.pool), now)
 
     def mode(self, standing: PoolStanding, policy: AutonomyPolicy, now: datetime) -> Mode:
         """The mode of a pool now. A pool in quarantine evicts nothing, because the counts of its guards are lost."""
-        mode = standing.mode(policy, now)
-        is_out = mode is Mode.EVICT and self.quarantine.holds(STANDINGS, standing.pool)
-        return Mode.THROTTLE if is_out else mode
+        return mode_of(standing, policy, now, counts_are_lost=self.counts_are_lost(standing.pool))
+
+    def counts_are_lost(self, pool: str) -> bool:
+        """Whether the pool's row is in quarantine."""
+        return self.quarantine.holds(STANDINGS, pool)
 
     def content(self, guarded: GuardedNode, now: datetime, rules: Rulebook | None = None) -> Content:
         """The content of the node's document; `rules` replace those in force. The handover is rendered once for all
         nodes of the same rules. Raises Unavailable before the first load."""
         known = rules or self.rules
-        options = self._granted(guarded, now, known)
+        options = known.options(self._mode_of(guarded, now, known), guarded.pool)
         key = known.source, known.revision, options.mode, options.limits
         if key not in self._handovers:
             self._handovers = {kept: text for kept, text in self._handovers.items() if kept[:2] == key[:2]}

@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 
 from slackwater.decisions.reasons import Mode
 from slackwater.decisions.record import DecisionRecord
-from slackwater.ensurance.domain.pools import EvictedPod, PoolStanding
+from slackwater.ensurance.domain.pools import PoolStanding
 from slackwater.ensurance.ports import EnsuranceMeter
-from slackwater.ensurance.usecases.measure_effect import Effect
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
 from slackwater.events.decision_recorded import decision_event
 from slackwater.intents.controls import ENSURANCE
@@ -33,22 +32,6 @@ class PoolAutonomyState:
     stepped_back_at: datetime | None
     stepped_back_until: datetime | None
     because: str
-
-
-def standing_after(
-    book: GuardedNodeCache,
-    pool: str,
-    now: datetime,
-    effects: Sequence[Effect],
-    evicted: Sequence[EvictedPod] = (),
-    in_vain: Sequence[datetime] = (),
-) -> PoolStanding | None:
-    """The pool's state after these evictions, the measured effects of earlier ones, and those begun at the times
-    `in_vain` that were not accepted. None: unchanged."""
-    reliefs = tuple(effect.event.data.relieved for effect in effects if effect.counts_for_the_pool)
-    if not evicted and not reliefs and not in_vain:
-        return None
-    return book.standing(pool).without(in_vain).after(book.rules.autonomy_of(pool), now, evicted, reliefs)
 
 
 class PoolAutonomy:

@@ -92,7 +92,7 @@ def _of_plan(record: DecisionRecord, _: Any) -> tuple[Any, Any]:
     made = [
         decision_record.record_of(record.id, plan, cycle, source)
         for plan in cycle.recorded
-        if (plan.plan is cycle.would) == is_preview and decision_record.kind_of(plan.kind) is record.kind
+        if (plan.plan is cycle.dry_run) == is_preview and decision_record.kind_of(plan.kind) is record.kind
     ]
     own = [one for one in made if one.subject == record.subject]
     return _told(record), _told(own[0]) if len(own) == 1 else [(one.kind, one.subject) for one in made]
