@@ -34,7 +34,7 @@ def titles() -> set[str]:
 
 
 def test_there_are_such_tables() -> None:
-    assert {page for page, _ in headings()} >= {"read-offers.md", "move-workloads.md", "use-kubectl.md"}
+    assert {page for page, _ in headings()} >= {"read-offers.md", "use-kubectl.md"}
 
 
 @pytest.mark.parametrize(("page", "heading"), list(headings()))
