@@ -43,7 +43,7 @@ check: environment-dev ## style, types, import contracts, generated files
 	@exec $(VENV_PYTHON) tools/checks.py --types
 
 conformance: environment-dev ## the vectors of the field: make conformance VECTORS=<file or folder>
-	@PYTHONPATH=services:libs exec $(VENV_PYTHON) tests/conformance/run.py $(VECTORS)
+	@PYTHONPATH=services:libs:. exec $(VENV_PYTHON) tests/conformance/run.py $(VECTORS)
 
 contracts: environment-dev ## write the generated contracts anew: schemas, AsyncAPI, OpenAPI, flow
 	@exec $(VENV_PYTHON) -m contracts.generate
@@ -73,7 +73,7 @@ crds: environment ## CustomResourceDefinitions, admission policies and roles as 
 	@exec $(VENV_PYTHON) -m contracts.crds .slackwater/crds.yaml
 
 rehearse: environment-dev ## backup, disaster, restore on new servers: hashes and recovery time
-	@exec $(VENV_PYTHON) deploy/backup/rehearse.py $(ARGS)
+	@exec $(VENV_PYTHON) -m deploy.backup.rehearse $(ARGS)
 
 # The locks name no index and no file of this machine.
 UV ?= .venv/bin/uv

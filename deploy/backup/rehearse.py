@@ -1,6 +1,6 @@
 """Rehearse the disaster: a fleet at work, a backup, everything gone, a restore on new servers, the fleet at work again.
 
-    .venv/bin/python deploy/backup/rehearse.py [--nodes 20] [--seconds 15]
+    .venv/bin/python -m deploy.backup.rehearse [--nodes 20] [--seconds 15]
 
 Everything runs on servers from the wheels, in a temporary folder, through the commands that an operator would use. The
 broker speaks TLS and authenticates users by their keys, as deployed: its user `backup` makes the copy, and `restore`
@@ -28,10 +28,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.support.guardian import guarded
+
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.runtime.service_list import service_names
-from slackwater.testing.guardian import guarded
 
 SERVICES = service_names()
 PATIENCE_SECONDS = 120.0
@@ -230,4 +231,4 @@ if __name__ == "__main__":
     if _GUARDED in os.environ:
         sys.exit(main())
     os.environ[_GUARDED] = "1"
-    sys.exit(guarded("rehearsal", [sys.executable, *sys.argv]))
+    sys.exit(guarded("rehearsal", [sys.executable, "-m", "deploy.backup.rehearse", *sys.argv[1:]]))

@@ -33,10 +33,10 @@ from tests.faults.oracle import Findings, compare
 from tests.faults.scenarios.replicas import owned_by_the_living, shared
 from tests.faults.site import QUICK, SERVICES, Site, harness_bus, site
 from tests.faults.supervisor import Program, free_port, until
+from tests.support.guardian import guarded
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.runtime.service_list import service_list
-from slackwater.testing.guardian import guarded
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _GUARDED = "SLACKWATER_UPGRADE_GUARDED"

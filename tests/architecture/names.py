@@ -54,7 +54,7 @@ NOUNS_IN_ING = frozenset(
             "setting",
             "string",
         ),
-        *("testing", "tracing", "windowing"),
+        *("tracing", "windowing"),
     }
 )
 """Terms of the field that are nouns."""

@@ -92,9 +92,18 @@ DECLARED_KINDS = PurePath("libs/slackwater/resources/kinds")
 
 
 def libraries_below(source: Source) -> Iterator[str]:
-    """A library imports no service. Declarations of resource kinds name their models, which are loaded when needed."""
-    if source.root == "libs" and source.path.parent != DECLARED_KINDS:
-        yield from (f"{source.path}: library {source.part} imports {target}" for target in foreign(source))
+    """A library imports no service. Declarations of resource kinds name models and hooks, which a service loads."""
+    if source.root == "libs":
+        declares = source.path.parent == DECLARED_KINDS
+        for target in foreign(source):
+            if not declares or within(target, "slackwater.cli"):
+                yield f"{source.path}: library {source.part} imports {target}"
+
+
+def product_without_tests(source: Source) -> Iterator[str]:
+    """Doubles and scenes stay outside the wheel: no service and no library imports them."""
+    if source.root in {"services", "libs"}:
+        yield from (f"{source.path}: imports {target}" for target in source.imports if within(target, "tests"))
 
 
 PURE_LIBRARIES = frozenset(
@@ -181,8 +190,8 @@ def usecases_without_io(source: Source) -> Iterator[str]:
                 yield f"{source.path}: use case imports {target}"
 
 
-NATS_IMPORTERS = frozenset({"bus", "testing"})
-SQL_IMPORTERS = frozenset({"store", "testing"})
+NATS_IMPORTERS = frozenset({"bus"})
+SQL_IMPORTERS = frozenset({"store"})
 SQL = frozenset({"alembic", "asyncpg", "sqlalchemy"})
 
 
@@ -234,7 +243,6 @@ JSON_READERS: Mapping[str, Collection[str]] = {
         "services/slackwater/demo/",
         "services/slackwater/prediction/domain/snapshot.py",
     ),
-    "tests": ("libs/slackwater/testing/",),
 }
 """Files and folders that may call `json.loads`, by reason."""
 _JSON_READERS = tuple(prefix for prefixes in JSON_READERS.values() for prefix in prefixes)
@@ -335,6 +343,6 @@ def long_ones(source: Source, file_lines: int, function_lines: int) -> Iterator[
 
 
 RULES = (
-    *(services_apart, libraries_below, domain_pure, usecases_without_io, servers_behind_ports),
+    *(services_apart, libraries_below, product_without_tests, domain_pure, usecases_without_io, servers_behind_ports),
     *(known_rooms, front_door, named_by_meaning, within_caps, bounded_yaml, bounded_json),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
@@ -23,6 +24,7 @@ from rules import (
     libraries_below,
     long_ones,
     named_by_meaning,
+    product_without_tests,
     servers_behind_ports,
     services_apart,
     usecases_without_io,
@@ -57,7 +59,9 @@ def test_the_tree_keeps_the_rule(rule: Rule) -> None:
         (services_apart, "services/slackwater/cli/planted.py", "from slackwater.prediction.domain import peaks"),
         (services_apart, "services/slackwater/demo/planted.py", "from slackwater.cli import stack"),
         (libraries_below, "libs/slackwater/runtime/planted.py", "import slackwater.agent"),
-        (libraries_below, "libs/slackwater/testing/planted.py", "from slackwater.console.domain.views import NodeView"),
+        (libraries_below, "libs/slackwater/resources/kinds/planted.py", "CELLS = 'slackwater.cli.planted_columns'"),
+        (product_without_tests, "libs/slackwater/bus/planted.py", "from tests.support.bus import MemoryBus"),
+        (product_without_tests, USECASE, "def f():\n    import tests.support.store"),
         (domain_pure, DOMAIN, "import sqlalchemy"),
         (domain_pure, DOMAIN, "from slackwater.events.envelope import Event"),
         (domain_pure, DOMAIN, "from slackwater.prediction.ports import Store"),
@@ -130,6 +134,19 @@ def test_every_test_file_has_a_name_of_its_own() -> None:
     """Two of one name cannot be collected by one process, and which files share one changes with their number."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_every_scene_has_a_name_of_its_own() -> None:
+    """All their folders are on the path, also of processes that a test starts."""
+    folders = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["pythonpath"]
+    names = Counter(
+        path.stem
+        for folder in folders
+        if folder.startswith("tests/") or folder == "tools"
+        for path in (ROOT / folder).glob("*.py")
+        if not path.stem.startswith(("test_", "__", "conftest"))
+    )
+    assert [name for name, count in names.items() if count > 1 or name in sys.stdlib_module_names] == []
 
 
 def test_no_unused_exception_is_kept() -> None:

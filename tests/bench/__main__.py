@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from slackwater.testing.guardian import guarded
+from tests.support.guardian import guarded
 
 if __name__ == "__main__":
     sys.exit(guarded("bench", [sys.executable, "-m", "tests.bench.runner", *sys.argv[1:]]))

@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 from tests.bench.verdict import Scale, Target
+from tests.support.clock import EPOCH
+from tests.support.plain_cluster import PlainCluster
+from tests.support.reports import GIB, described, pod, pod_usage, report
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.cluster.view import TIERS
@@ -28,9 +31,6 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.plain_cluster import PlainCluster
-from slackwater.testing.reports import GIB, described, pod, pod_usage, report
 
 PODS = 30
 SIZES = (1000, 3000, 10_000)

@@ -14,6 +14,8 @@ from typing import Any
 
 from tests.bench.migration import snapshot as arbitrated
 from tests.bench.verdict import Scale, Target
+from tests.support.clock import EPOCH
+from tests.support.reports import GIB, described, pod_usage, report
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.descheduler.domain.cluster_placement import placement_of
@@ -37,8 +39,6 @@ from slackwater.podmigration.documents import ArbitrationRules, JobRequest
 from slackwater.podmigration.jobs import MigrationJob
 from slackwater.podmigration.limits import MigrationLimits
 from slackwater.runtime.gc_tuning import tune_gc
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import GIB, described, pod_usage, report
 
 JOBS, MANY_JOBS = 10_000, 100_000
 SIZES, PODS = (100, 1_000, 5_000), 30

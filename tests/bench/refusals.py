@@ -20,6 +20,8 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 from tests.bench.verdict import Scale, Target
+from tests.support.clock import EPOCH
+from tests.support.reports import described, pod_usage, report
 
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.read.unread import UnreadSubjects
@@ -38,8 +40,6 @@ from slackwater.resources.catalog import KINDS
 from slackwater.resources.metadata import Resource
 from slackwater.runtime.strict_json import parse_json
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import described, pod_usage, report
 
 MEGABYTE: Final = 1_000_000
 TARGET_MILLISECONDS, TARGET_TIMES = 20.0, 10.0

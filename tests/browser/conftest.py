@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from demo_files import demo_folder
 from devtools import Browser, Page, chromium_on_path
+from served import Served, served
+from tests.support.story import LENGTH_SECONDS, SURGE
 
 from slackwater.console.adapters.demo_files import DemoFiles
 from slackwater.events.envelope import Event
-from slackwater.testing.story import LENGTH_SECONDS, SURGE
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "console"))
-from demo_files import demo_folder
-from served import Served, served
 
 
 @pytest.fixture(scope="session")

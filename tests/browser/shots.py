@@ -8,8 +8,7 @@ from itertools import product
 from pathlib import Path
 
 from devtools import Browser, Page, chromium_on_path
-
-from slackwater.testing.story import SURGE, identifier
+from tests.support.story import SURGE, identifier
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "console"))
 from served import Served, served

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from devtools import Page
 from fastapi import APIRouter
+from served_routes import served
 from test_console_in_a_browser import CONTRASTS, OUTSIDE, UNNAMED
+from tests.support.broker_admin import MemoryAdmin
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.ingestion.blocks import MemoryBlocks
+from tests.support.ingestion.ledger import Books
+from tests.support.store import MemoryDatabase
 
 from slackwater.bus.consume.dead_letters import DeadLetter
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
-from slackwater.ingestion.adapters.memory import Books
-from slackwater.ingestion.adapters.memory_blocks import MemoryBlocks
 from slackwater.ingestion.edge.block_routes import block_router
 from slackwater.ingestion.usecases.block_agents import BlockAgents
-from slackwater.testing.broker_admin import MemoryAdmin
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.store import MemoryDatabase
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "cli"))
-from served_routes import served
 
 pytestmark = pytest.mark.browser
 FORM = "document.querySelector('form.blocking')"

@@ -8,8 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from devtools import Page
 from served import Served
-
-from slackwater.testing.story import FLEET, SURGE, identifier
+from tests.support.story import FLEET, SURGE, identifier
 
 pytestmark = pytest.mark.browser
 

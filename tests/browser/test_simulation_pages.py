@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 from devtools import Page
+from small_histories import write_strategy, write_trace
 from test_console_in_a_browser import BACKGROUND, CONTRASTS, LOOKS, OUTSIDE, UNNAMED, VISIBLE_CHARTS
 from typer.testing import CliRunner
 
 from slackwater.cli.main import app
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "simulation"))
-from small_histories import write_strategy, write_trace
 
 pytestmark = pytest.mark.browser
 CHARTS = {"simulation": 1 + 2 * 2, "assessment": 2 * 3}

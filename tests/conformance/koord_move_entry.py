@@ -10,6 +10,10 @@ from datetime import datetime
 from typing import Any
 
 import httpx2
+from tests.support.clock import EPOCH
+from tests.support.kinds import no_checks
+from tests.support.reports import described, pod_usage, report
+from tests.support.scene import Scene
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.cluster.fold import ClusterFold
@@ -31,10 +35,6 @@ from slackwater.podmigration.jobs import MigrationJob
 from slackwater.reservations.placement import NodeRoom, RoomFilter, refusal
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.kinds import no_checks
-from slackwater.testing.reports import described, pod_usage, report
-from slackwater.testing.scene import Scene
 
 RAW = "annotation node.koordinator.sh/raw-allocatable"
 _POOL = {"name": "all", "lowThresholds": {"cpu": 40}, "highThresholds": {"cpu": 60}}

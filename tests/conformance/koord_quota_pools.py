@@ -12,6 +12,8 @@ from datetime import timedelta
 from typing import Any
 
 from shapes import bounded
+from tests.support.clock import EPOCH
+from tests.support.reports import described
 from verdicts import Adaptor, Case, Verdict, compare, differ, wanted
 
 from slackwater.cluster.fold import ClusterFold
@@ -26,8 +28,6 @@ from slackwater.koordinator.quota_objects import PREFIX, quotas
 from slackwater.koordinator.source_objects import SourceObject
 from slackwater.model.nodes import Liveness
 from slackwater.quota.domain.pool_totals import TreeTotals, totals_of
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import described
 
 UNNAMED_POOL = "pool-without-profile"
 _LISTED = ("cpu", "memory")

@@ -12,6 +12,8 @@ import httpx2
 import pytest
 from described import described
 from google.protobuf import descriptor_pool
+from tests.support.clock import EPOCH
+from tests.support.story import story
 from whole_server import ADMIN, WholeServer, server
 
 from slackwater.bus.codec.cloudevents import encode
@@ -22,8 +24,6 @@ from slackwater.events.state_quarantined import QuarantineReason
 from slackwater.runtime.service import SpeaksRpc
 from slackwater.runtime.service_list import service_names
 from slackwater.store.quarantine import Item
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.story import story
 
 __all__ = ["server"]
 

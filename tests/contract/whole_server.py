@@ -13,6 +13,8 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
+from tests.support.nats_server import purge_broker
+from tests.support.story import story
 
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.cli.composition import SHARED
@@ -29,8 +31,6 @@ from slackwater.runtime.settings import HttpSettings, RpcSettings
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.nats_server import purge_broker
-from slackwater.testing.story import story
 
 TOKEN = "the-token-of-this-test-0123456789"  # noqa: S105 - of this test
 ADMIN = {"Authorization": f"Bearer {TOKEN}"}

@@ -15,6 +15,7 @@ from tests.faults.fleet import event_id, report_key
 from tests.faults.ledger import Key, Ledger, Outcome
 from tests.faults.mutations import Mutation
 from tests.faults.site import Site
+from tests.support.reports import described, pod_usage, report
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import Event, event_of
@@ -23,7 +24,6 @@ from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import new_id
 from slackwater.model.tiers import Tier
 from slackwater.model.time import SystemClock
-from slackwater.testing.reports import described, pod_usage, report
 
 DESCRIBE_EVERY = 10
 """Reports between two descriptions of an honest node."""

@@ -19,6 +19,7 @@ from typing import Any
 from tests.faults.ledger import Key, Ledger, Outcome
 from tests.faults.oracle import Applied
 from tests.faults.site import harness_bus
+from tests.support.reports import described, pod_usage, report
 
 from slackwater.agent.edge.send_queue import Outgoing
 from slackwater.bus.connect.nats_bus import NatsBus
@@ -33,7 +34,6 @@ from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import new_id
 from slackwater.model.tiers import Tier
 from slackwater.model.time import SystemClock
-from slackwater.testing.reports import described, pod_usage, report
 
 _IDS = uuid.UUID("b2f0a8a6-0a5e-5d5e-9c1c-6a0f6f1b7d11")
 BUFFERED_REPORTS = 24

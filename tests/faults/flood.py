@@ -17,11 +17,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests.support.clock import EPOCH
+from tests.support.reports import pod_usage, report
+
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.events.envelope import event_of
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import pod_usage, report
 
 _TICK_SECONDS = 0.01
 _SEQUENCE, _ID = 77_777_777, "11111111-2222-4333-8444-555555555555"

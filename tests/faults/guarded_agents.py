@@ -11,6 +11,7 @@ from datetime import datetime
 
 from tests.faults.attack import HonestAgent
 from tests.faults.ledger import Key, Outcome
+from tests.support.reports import pod_usage, report
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import IntentDeclared
@@ -21,7 +22,6 @@ from slackwater.events.waterline_crossed import URGENT_TRIGGER, crossing_of
 from slackwater.model.errors import Unavailable
 from slackwater.model.tiers import Tier
 from slackwater.model.time import SystemClock
-from slackwater.testing.reports import pod_usage, report
 
 PROD_MILLI, CALM_MILLI, BATCH_MILLI = 6_000, 1_000, 9_000
 WINDOW_SECONDS = 0.5

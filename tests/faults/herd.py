@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tests.faults.fleet import event_id, report_key
 from tests.faults.ledger import Key, Ledger, Outcome
+from tests.support.reports import report
 
 from slackwater.agent.edge.send_queue import Outgoing
 from slackwater.bus.admin.streams import Topology, load
@@ -25,7 +26,6 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import SystemClock
-from slackwater.testing.reports import report
 
 REPORT_SECONDS = 10.0
 AT_ONCE = 50

@@ -9,6 +9,9 @@ from typing import Any
 
 from tests.contract.samples import sample_of
 from tests.faults.mutations import Mutation, fresh, mutations_of
+from tests.support.story import Character, story
+from tests.support.story_resources import resources
+from tests.support.windows import window
 
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
@@ -28,9 +31,6 @@ from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import URGENT_TRIGGER, WaterlineCrossed, crossing_of
-from slackwater.testing.story import Character, story
-from slackwater.testing.story_resources import resources
-from slackwater.testing.windows import window
 
 NODE = "poison"
 OF_AGENTS: tuple[type[Payload], ...] = (

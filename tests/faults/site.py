@@ -17,6 +17,7 @@ import httpx2
 from nats.errors import Error as NatsError
 from tests.faults.memory_limits import BROKER, MemoryLimits
 from tests.faults.supervisor import Memory, Program, free_port, service_command, until
+from tests.support.agent_access import admit
 
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.access import NatsAccess
@@ -25,7 +26,6 @@ from slackwater.cli.broker import registry, write_config
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.runtime.service_list import service_names
-from slackwater.testing.agent_access import admit
 
 SERVICES = service_names()
 QUICK = {

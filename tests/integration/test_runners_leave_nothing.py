@@ -12,15 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-
-from slackwater.testing.guardian import CGROUPS, cgroups_of, descendants, instances
+from tests.support.guardian import CGROUPS, cgroups_of, descendants, instances
 
 ROOT = Path(__file__).resolve().parents[2]
 MARK = "SLACKWATER_TEST_LEFTOVERS"
 RUNNERS = {
     "bench": ("-m", "tests.bench", "--only", "reaction", "--surges", "1", "--out", "{}/bench.json"),
     "faults": ("-m", "tests.faults", "kill-nats-server"),
-    "rehearse": ("deploy/backup/rehearse.py", "--nodes", "2", "--seconds", "60"),
+    "rehearse": ("-m", "deploy.backup.rehearse", "--nodes", "2", "--seconds", "60"),
 }
 BATCH = (
     "import os, subprocess, sys, time\n"
@@ -34,7 +33,7 @@ BATCH = (
 """A command with a child in a session of its own, and a daemon."""
 DEAF = BATCH.replace("['sleep', '600']", "['sh', '-c', 'trap \"\" TERM INT; sleep 600; sleep 600']")
 """The same with a child that ends at SIGKILL only."""
-GUARDED = "import sys; from slackwater.testing.guardian import guarded; sys.exit(guarded('test', sys.argv[1:]))"
+GUARDED = "import sys; from tests.support.guardian import guarded; sys.exit(guarded('test', sys.argv[1:]))"
 
 
 def start(temporary: Path, *arguments: str) -> subprocess.Popen[bytes]:

@@ -12,6 +12,8 @@ from typing import Any, NoReturn, TypeVar
 
 from tests.kubelet.pods import NODE, Document
 from tests.kubelet.stand_in import KubeletStandIn
+from tests.support.api_server import MemoryApiServer
+from tests.support.bus import MemoryBus
 
 from slackwater.agent.adapters.kubepods.driver import KubernetesDriver
 from slackwater.agent.adapters.linux.knob_files import MOUNTED_FILES, KernelFiles
@@ -23,8 +25,6 @@ from slackwater.events.envelope import Payload, event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.time import Clock
 from slackwater.runtime.platform import Platform
-from slackwater.testing.api_server import MemoryApiServer
-from slackwater.testing.bus import MemoryBus
 
 P = TypeVar("P", bound=Payload)
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from tests.kubelet.cluster_node import ClusterNodeScene
 from tests.kubelet.stand_in import KernelMachine, KubeletStandIn
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
 from tests.world.machine.kernel import AGENT, Kernel, Write
 
 from slackwater.agent.domain.weights import shares_of_request, weight_of_shares
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
 
 
 class SimulatedNode(ClusterNodeScene):

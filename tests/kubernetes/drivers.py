@@ -13,11 +13,11 @@ import httpx2
 import yaml
 from lightkube.config.client_adapter import AsyncClient, ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
+from tests.support.api_server import MemoryApiServer, optional_quantities
 
 from slackwater.apiserver.port import ApiServer
 from slackwater.apiserver.records import NODES, WatchedKind
 from slackwater.kubernetes.adapters.http_api_server import open_api_server
-from slackwater.testing.api_server import MemoryApiServer, optional_quantities
 
 Document = dict[str, Any]
 ADAPTER = Path(__file__).parents[2] / "deploy" / "kubernetes" / "adapter"

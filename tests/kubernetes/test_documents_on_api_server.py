@@ -16,6 +16,7 @@ from tests.kubernetes.definitions import PATHS, definition_of, document_of, in_f
 from tests.kubernetes.drivers import RealDriver
 from tests.kubernetes.rest import PATIENCE_SECONDS, TRIED, Rest, wait_until
 from tests.kubernetes.test_service_on_api_server import Site, withdraw
+from tests.support.kinds import KindScene, no_checks
 
 from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
 from slackwater.kubernetes.adapters.http_documents import HttpDocuments
@@ -29,7 +30,6 @@ from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.runtime.http import build_app
 from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.kinds import KindScene, no_checks
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
 NAMESPACE = "default"

@@ -28,6 +28,10 @@ from tests.kubernetes.own_keys import (
     others_of,
     status_of,
 )
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
+from tests.support.statements import answer_common
+from tests.support.store import MemoryDatabase
 
 from slackwater.apiserver.records import CORDON_TAINT, NODES, parse_node
 from slackwater.events.envelope import event_of
@@ -39,10 +43,6 @@ from slackwater.kubernetes.usecases.uninstall import withdraw_all
 from slackwater.model.quantities import Resources
 from slackwater.model.time import Clock, SystemClock
 from slackwater.runtime.platform import Platform
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.statements import answer_common
-from slackwater.testing.store import MemoryDatabase
 
 PATIENCE_SECONDS = 60.0
 CONNECTING_SECONDS = 0.5

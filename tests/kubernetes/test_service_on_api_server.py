@@ -19,6 +19,9 @@ from tests.kubernetes.control_plane import ControlPlane
 from tests.kubernetes.definitions import in_force
 from tests.kubernetes.drivers import ADAPTER, RealDriver, granted, real_driver, rules
 from tests.kubernetes.rest import Rest
+from tests.support.bus import MemoryBus
+from tests.support.statements import answer_common
+from tests.support.store import MemoryDatabase
 from typer.testing import CliRunner
 
 from slackwater.apiserver.cluster_events import ClusterEvent, EventSeries, node_subject
@@ -40,9 +43,6 @@ from slackwater.profiles.profile import ClusterColocationProfile
 from slackwater.profiles.webhook import NAME as WEBHOOK
 from slackwater.profiles.webhook import SERVICE, WebhookAddress, webhook_configuration
 from slackwater.runtime.platform import Platform
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.statements import answer_common
-from slackwater.testing.store import MemoryDatabase
 
 CPU, MEMORY = "slackwater.io/batch-cpu", "slackwater.io/batch-memory"
 GIB = 1 << 30

@@ -36,8 +36,8 @@ from tests.kubernetes.test_service_on_api_server import Site, until, withdraw
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.objects import SECRETS
 from slackwater.apiserver.records import NAMESPACES, parse_namespace
+from slackwater.kubernetes.adapters.certificate_pairs import AuthorityPairs
 from slackwater.kubernetes.adapters.metrics import AdmissionMetrics
-from slackwater.kubernetes.adapters.openssl_pairs import OpensslPairs
 from slackwater.kubernetes.edge.webhook import Webhook
 from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.kubernetes.usecases.choose_admission import ProfileMode
@@ -129,7 +129,7 @@ async def test_the_webhook_and_the_policy_make_the_same_of_pods(twins: Rest) -> 
     webhook = Webhook(
         KubernetesSettings(webhook_host="127.0.0.1", webhook_port=port, webhook_drain_seconds=0), review, SystemClock()
     )
-    pair = await OpensslPairs().issue([address.host], datetime.now(UTC), timedelta(days=1))
+    pair = await AuthorityPairs().issue([address.host], datetime.now(UTC), timedelta(days=1))
     await webhook.use(pair.certificate, pair.key)
     serving = asyncio.create_task(webhook())
     try:

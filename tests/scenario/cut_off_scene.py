@@ -16,9 +16,8 @@ from typing import Any
 
 import anyio
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "faults"))
-from proxy import proxying
+from tests.faults.proxy import proxying
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.ensurance.service import EnsuranceService, build
@@ -31,7 +30,6 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
-from slackwater.testing.postgres_server import FreshDatabase
 
 __all__ = ["proxying"]
 

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "backup" / "rehearse.py"
+ROOT = Path(__file__).resolve().parents[2]
 SHORT_WINDOWS = {"SLACKWATER_INGESTION_WINDOW_SECONDS": "2", "SLACKWATER_PREDICTION_HISTOGRAM_UPDATE_SECONDS": "2"}
 
 
 @pytest.mark.timeout(300)
 def test_the_rehearsal_ends_with_equal_hashes_and_says_the_recovery_time() -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--nodes", "3", "--seconds", "1"],
+        [sys.executable, "-m", "deploy.backup.rehearse", "--nodes", "3", "--seconds", "1"],
+        cwd=ROOT,
         check=False,
         capture_output=True,
         text=True,

@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from cut_off_scene import BrokerEvents, agent, ensurance, events, is_free, overlapping, proxying, said, until
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.bus.port import Bus
 from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.resources.kinds.avoidance_action import AVOIDANCE_ACTION
 from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.resources.kinds.pod_qos import POD_QOS
-from slackwater.testing.postgres_server import FreshDatabase
 
 EVICTING = {
     AVOIDANCE_ACTION: ("evict", {"eviction": {"terminationGracePeriodSeconds": 1}, "disableScheduling": False}),

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 import grpc
 import pytest
 from otlp_receiver import Receiver, Seen, receiving
+from tests.support.nats_server import purge_broker
 
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.offline_services import every_metric
@@ -32,7 +33,6 @@ from slackwater.runtime.service_list import service_names
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
 from slackwater.telemetry.spans import new_traceparent, trace_id_of
-from slackwater.testing.nats_server import purge_broker
 from slackwater.v1 import colocation_service_pb2 as messages
 from slackwater.v1 import colocation_service_pb2_grpc as stubs
 

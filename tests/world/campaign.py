@@ -17,6 +17,7 @@ from typing import Any
 import nats.js.api
 from tests.bench.machine import conditions, read_machine
 from tests.bench.verdict import REFERENCE_ROUNDS_PER_SECOND, Conditions
+from tests.support.postgres_twin.migrated import migrated
 from tests.world.guard import modules_that_ask_for_now
 from tests.world.invariants import all_invariants
 from tests.world.plan import OUTBOXES
@@ -26,7 +27,6 @@ from tests.world.twice import differs
 from tests.world.warm_up import warm_up
 
 from slackwater.store.migrations import Schema
-from slackwater.testing.postgres_twin.migrated import migrated
 
 PROGRESS_SECONDS = 10.0
 WORTH_WARMING_UP = 10

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, cast
 
+from tests.support.console.read_model import MemoryReadModel
 from tests.world.plan import Plan
 from tests.world.processes import Process
 from tests.world.trace import Kind
@@ -19,7 +20,6 @@ from tests.world.world import World
 
 from slackwater.bus.port import Bus
 from slackwater.console import service as console_service
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.stream_query import positions_of
 from slackwater.console.edge.stream import StreamQuery, Streams
 from slackwater.console.settings import ConsoleSettings

@@ -15,6 +15,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from tests.support.reports import usage
 from tests.world.machine_starts import MachineStarts
 from tests.world.processes import Process
 from tests.world.trace import Kind
@@ -32,7 +33,6 @@ from slackwater.intents.document import is_older
 from slackwater.model.errors import SlackwaterError
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.pods import Pod
-from slackwater.testing.reports import usage
 
 LOST: Final = "the node was lost"
 START_FAILED: Final = "its start failed"

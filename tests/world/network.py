@@ -56,7 +56,7 @@ class Server:
 
 
 class ProcessLink:
-    """slackwater.testing.link.Link of one process and one server."""
+    """tests.support.link.Link of one process and one server."""
 
     def __init__(self, loop: SimLoop, process: Process, server: Server, rng: Random, out: Lane, back: Lane) -> None:
         self.process = process

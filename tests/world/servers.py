@@ -7,20 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tests.support.jetstream.broker import JetStreamBroker
+from tests.support.jetstream.consumer import nanoseconds
+from tests.support.jetstream.stream import MemoryStream
+from tests.support.postgres_twin.migrated import migrated, service_tables
+from tests.support.postgres_twin.rows import Values
+from tests.support.postgres_twin.server import Server
+from tests.support.postgres_twin.session import ServiceSchema
+from tests.support.postgres_twin.transactions import Transaction
 from tests.world.plan import CONSOLE, OUTBOXES
 from tests.world.trace import Kind
 
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.model.time import Clock
 from slackwater.store.migrations import Schema
-from slackwater.testing.jetstream.broker import JetStreamBroker
-from slackwater.testing.jetstream.consumer import nanoseconds
-from slackwater.testing.jetstream.stream import MemoryStream
-from slackwater.testing.postgres_twin.migrated import migrated, service_tables
-from slackwater.testing.postgres_twin.rows import Values
-from slackwater.testing.postgres_twin.server import Server
-from slackwater.testing.postgres_twin.session import ServiceSchema
-from slackwater.testing.postgres_twin.transactions import Transaction
 
 Record = Callable[..., None]
 Written = dict[tuple[str, int], tuple[Values | None, Values | None]]

@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import text
+from tests.support.postgres_twin.values import Json
 from tests.world.processes import PROCESS
 
 from slackwater.bus.codec import decoder
@@ -39,7 +40,6 @@ from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.errors import InvalidInput
 from slackwater.store import outbox, outbox_rows, resource_table
 from slackwater.store.unit_of_work import PostgresUnitOfWork
-from slackwater.testing.postgres_twin.values import Json
 
 NEWER_TYPES = frozenset({serialized.type_of(ResourceChanged), serialized.type_of(EffectMeasured)})
 NEWER_FIELD: Mapping[str, Any] = MappingProxyType({"fieldOfTheNewerVersion": {"amount": 1}})

@@ -9,13 +9,13 @@ import importlib
 import sys
 from dataclasses import dataclass
 
+from tests.support.postgres_twin.migrated import migrated
+from tests.support.postgres_twin.planner import plan_of
 from tests.world.plan import OUTBOXES
 from tests.world.run import Child, perform
 from tests.world.swarm import draw
 
 from slackwater.store.migrations import Schema
-from slackwater.testing.postgres_twin.migrated import migrated
-from slackwater.testing.postgres_twin.planner import plan_of
 
 SEED, NODES, SECONDS = 2, 2, 60.0
 

@@ -12,6 +12,9 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.jetstream.client import connect_memory_bus
+from tests.support.postgres_twin.database import twin_database
 from tests.world.clocks import HostClock
 from tests.world.loop import sim_loop
 from tests.world.machine.station import Station
@@ -36,7 +39,6 @@ from tests.world.trace import NOTHING, Kind, Trace
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.colocation.service import build as build_colocation
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.descheduler.service import build as build_descheduler
 from slackwater.descheduler.settings import DeschedulerSettings
 from slackwater.ensurance.service import build as build_ensurance
@@ -53,8 +55,6 @@ from slackwater.quota.settings import QuotaSettings
 from slackwater.runtime.ownership import Timing
 from slackwater.runtime.platform import Platform
 from slackwater.store.port import Database
-from slackwater.testing.jetstream.client import connect_memory_bus
-from slackwater.testing.postgres_twin.database import twin_database
 
 BUS_TIMEOUT_SECONDS, DATABASE_TIMEOUT_SECONDS = 2.0, 5.0
 RESTART_SECONDS = (1.0, 5.0)

@@ -1,1 +1,4 @@
-"""Pure algorithms of the control plane: they decide from a snapshot, do no I/O, and import `model` alone."""
+"""Algorithms of the control plane that decide from a snapshot. Pure.
+
+They import slackwater.model alone: no documents, no events, no settings.
+"""

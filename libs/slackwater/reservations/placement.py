@@ -199,18 +199,6 @@ def remaining_share(reservation: Reservation, room: NodeRoom) -> float:
     return min(shares, default=1.0)
 
 
-def place_plainly(pending: Sequence[Reservation], rooms: Sequence[NodeRoom]) -> Sequence[ReservationPlacement]:
-    """Returns where each reservation is placed, in this order; each finds what the former ones left."""
-    left = {room.node.name: room for room in rooms}
-    found = []
-    for reservation in pending:
-        placement = find_place(reservation, list(left.values()))
-        found.append(placement)
-        if placement.node:
-            left[placement.node] = without(left[placement.node], reservation)
-    return found
-
-
 def without(room: NodeRoom, reservation: Reservation) -> NodeRoom:
     """Returns what is left on a node with one more reservation."""
     free = {

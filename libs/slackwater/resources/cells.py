@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
-from slackwater.resources.kind import Column, loaded, text_at
-
-NO_VALUE: Final = "-"
+from slackwater.resources.kind import NO_VALUE, Column, text_at
 
 
 def cell_text(column: Column, document: Mapping[str, Any]) -> str:
     """The text of a document's cell; NO_VALUE also for a document of another shape, as another version stores it."""
-    if ":" not in column.path:
+    if isinstance(column.path, str):
         return value_text(text_at(column.path, document))
     try:
-        return str(loaded(column.path)(document))
+        return column.path(document)
     except (AttributeError, KeyError, TypeError, ValueError):
         return NO_VALUE
 

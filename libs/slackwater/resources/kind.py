@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from slackwater.model.errors import InvalidInput
 
@@ -14,19 +14,25 @@ if TYPE_CHECKING:
     from slackwater.resources.metadata import Resource
 
 
+NO_VALUE: Final = "-"
+"""The text of a cell without a value."""
+Document = Mapping[str, Any]
+"""A document as JSON."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of tables, as additionalPrinterColumns of a CustomResourceDefinition.
 
-    path      where the value is, such as `.spec.nodePool`; or `module:function`, which makes the text of the cell of
-              the document as JSON
+    path      where the value is, such as `.spec.nodePool`; or a function from the document as JSON to the text of the
+              cell
     priority  above 0: only in wide tables
     of_status whether the cell depends on the status, which is not stored
     json_path the field that kubectl shows, if `path` is a function; empty: kubectl has no such column
     """
 
     title: str
-    path: str
+    path: str | Callable[[Document], str]
     type: Literal["string", "integer", "number", "boolean"] = "string"
     priority: int = 0
     of_status: bool = False
@@ -35,7 +41,7 @@ class Column:
     @property
     def is_stored(self) -> bool:
         """Whether the stored document has what the cell shows."""
-        return not self.of_status and not self.path.startswith(".status")
+        return not self.of_status and not (isinstance(self.path, str) and self.path.startswith(".status"))
 
 
 NAME = Column("NAME", ".metadata.name")
@@ -65,7 +71,6 @@ class Preview:
     field       its field in the answer
     model       `module:Class` of its JSON; the class method `of` makes it of what Hooks.preview returns
     parameters  `module:function` with the query parameters that Hooks.preview takes
-    lines       `module:function` that prints it, for the command line
     skipped_by  query parameter that, `false`, leaves it out; empty: it is cheap
     limited     whether the query parameter `limit` bounds its length
     """
@@ -73,7 +78,6 @@ class Preview:
     field: str
     model: str
     parameters: str
-    lines: str
     skipped_by: str = ""
     limited: bool = False
 
@@ -91,7 +95,6 @@ class Kind:
     parent_remedy what to do instead of deleting it
     together      several documents can be stored in one request, all or none
     hooks         `module:Class` that is made without arguments, for a kind that the service's skeleton serves
-    describe      `module:function` that makes the lines of `describe`; empty: every field, one a line
     example       the spec of a valid document that is not the parent, for the reference page and the tests
     nulls         whether answers to changes have fields that are null, as the previews of some kinds need
     codes         problem codes that are not `NOUN_not_found` and `NOUN_needed`
@@ -114,7 +117,6 @@ class Kind:
     hooks: str = ""
     together: bool = False
     preview: Preview | None = None
-    describe: str = ""
     nulls: bool = False
     codes: Mapping[str, str] = field(default_factory=dict, hash=False)
 

@@ -120,10 +120,14 @@ def _store(
 
 def print_preview(kind: Kind, trial: Mapping[str, Any]) -> None:
     """Print what a change would lead to, if the answer has it."""
-    from slackwater.resources.kind import loaded
+    from slackwater.cli.quota_columns import tried_lines as runtime_lines
+    from slackwater.cli.strategy_columns import tried_lines as offer_lines
+    from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
+    from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA
 
+    lines = {COLOCATION_STRATEGY.name: offer_lines, ELASTIC_QUOTA.name: runtime_lines}
     if kind.preview is not None and trial.get(kind.preview.field) is not None:
-        for line in loaded(kind.preview.lines)(trial[kind.preview.field]):
+        for line in lines[kind.name](trial[kind.preview.field]):
             print(line)
 
 

@@ -1,42 +1,30 @@
 """JSONPath templates as `kubectl -o jsonpath=` takes them: paths in braces, `range` and `end`, quoted text. Pure.
 
-Steps: `.name` (`\\.` for a dot in a name), `['name']`, `[0]`, `[-1]`, `[1:3]`, `[*]`, `.*`, `..name`, and filters
-`[?(@.name=="text")]` with `== != < <= > >=`. A path that is missing gives nothing.
+Paths are those of RFC 9535, read by python-jsonpath. As for kubectl, a name after a dot may have dashes, slashes and
+`\\.` for a dot. A path that is missing gives nothing.
 """
 
 from __future__ import annotations
 
 import json
-import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slackwater.model.errors import InvalidInput
 from slackwater.model.json_text import parse_json_text
 
-Step = Callable[[Any], Iterator[Any]]
+if TYPE_CHECKING:
+    from jsonpath import CompoundJSONPath, JSONPath
+
 _STEP = re.compile(
-    r"""\.\.(?P<below>(?:[^.\[\]\\\s]|\\.)+)
-      | \.?\[(?P<quote>['"])(?P<quoted>.*?)(?P=quote)\]
-      | \.?\[\?\((?P<filter>.+?)\)\]
-      | \.?\[(?P<index>-?\d+)\]
-      | \.?\[(?P<first>-?\d*):(?P<last>-?\d*)\]
-      | (?P<all>\.?\[\*\]|\.\*)
-      | \.(?P<name>(?:[^.\[\]\\\s*]|\\.)+)""",
+    r"""(?:(?<!\.)\.)?(?P<filter>\[\?\(.*?\)\])
+      | (?:(?<!\.)\.)?(?P<brackets>\[(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\]"'])*\])
+      | (?P<below>\.?)\.(?P<name>(?:[^.\[\]\\\s*'"]|\\.)+)""",
     re.VERBOSE,
 )
-_CONDITION = re.compile(r"@(?P<path>\S*?)\s*(?:(?P<compare>==|!=|<=|>=|<|>)\s*(?P<value>.+?))?\s*")
-_COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-ALLOWED = """.name, ['name'], [0], [1:3], [*], .*, ..name, [?(@.name=="text")]"""
+_IN_FILTER = re.compile(r"""(?P<text>"[^"]*"|'[^']*')|@(?P<path>(?:\.\.?(?:[\w/-]|\\.)+|\[[^\]]*\])*)""")
 _PIECE = re.compile(r"""\{\s*((?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^{}"'])*)\}""")
 
 
@@ -46,109 +34,55 @@ def _wrong(problem: str) -> InvalidInput:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A parsed path."""
+    """A parsed path; `query` None is the value itself."""
 
-    steps: Sequence[Step]
+    query: JSONPath | CompoundJSONPath | None
 
     def values(self, root: Any) -> list[Any]:
-        """The values at this path, in order; none where it is missing."""
-        values = [root]
-        for step in self.steps:
-            values = [found for value in values for found in step(value)]
-        return values
+        """The values at this path, in order; none where it is missing. Raises InvalidInput for values nested too
+        deeply."""
+        from jsonpath import JSONPathError
+
+        if self.query is None:
+            return [root]
+        if isinstance(root, str):  # the library would read it as JSON
+            return []
+        try:
+            return self.query.findall(root)
+        except JSONPathError as error:
+            raise _wrong(_first_line(error)) from None
 
 
 def parse_path(text: str) -> Path:
     """Parse a path with or without braces, `$` or a leading dot. Raises InvalidInput that names the wrong part."""
+    from jsonpath import JSONPathError, compile  # noqa: A004 - loaded where a path is given: 0.1 s
+
     path = text.strip()
     if path.startswith("{") and path.endswith("}"):
         path = path[1:-1].strip()
     path = path.removeprefix("$").removeprefix("@")
     if path and path[0] not in ".[":
         path = f".{path}"
-    return Path(() if path in ("", ".") else tuple(_steps(path, text)))
-
-
-def _steps(path: str, text: str) -> Iterator[Step]:
-    place = 0
-    while place < len(path):
-        match = _STEP.match(path, place)
-        if match is None:
-            raise _wrong(f"{path[place:]!r} of {text!r} is not a step; allowed: {ALLOWED}")
-        yield _step(match, text)
-        place = match.end()
-
-
-def _step(match: re.Match[str], text: str) -> Step:
-    parts = match.groupdict()
-    if parts["all"]:
-        return _children
-    if parts["index"] is not None:
-        return _item_at(int(parts["index"]))
-    if parts["first"] is not None:
-        first, last = (int(parts[end]) if parts[end] else None for end in ("first", "last"))
-        return lambda value: iter(value[first:last] if isinstance(value, list) else ())
-    if parts["filter"] is not None:
-        return _filter(parts["filter"], text)
-    if parts["below"] is not None:
-        return _below(_unescaped(parts["below"]))
-    return _field(parts["quoted"] if parts["quote"] else _unescaped(parts["name"]))
-
-
-def _unescaped(name: str) -> str:
-    return re.sub(r"\\(.)", r"\1", name)
-
-
-def _field(name: str) -> Step:
-    return lambda value: iter([value[name]] if isinstance(value, dict) and name in value else ())
-
-
-def _item_at(place: int) -> Step:
-    return lambda value: iter([value[place]] if isinstance(value, list) and -len(value) <= place < len(value) else ())
-
-
-def _children(value: Any) -> Iterator[Any]:
-    return iter(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
-
-
-def _below(name: str) -> Step:
-    def step(value: Any) -> Iterator[Any]:
-        if isinstance(value, dict) and name in value:
-            yield value[name]
-        for child in _children(value):
-            yield from step(child)
-
-    return step
-
-
-def _filter(condition: str, text: str) -> Step:
-    match = _CONDITION.fullmatch(condition.strip())
-    if match is None:
-        raise _wrong(f"the filter {condition!r} of {text!r} is not allowed; allowed: {ALLOWED}")
-    path, compare = parse_path(match["path"]), match["compare"]
-    if compare is None:
-        return lambda value: (child for child in _children(value) if path.values(child))
-    expected = _literal(match["value"], text)
-    return lambda value: (
-        child for child in _children(value) if any(_compared(compare, each, expected) for each in path.values(child))
-    )
-
-
-def _literal(text: str, whole: str) -> Any:
-    if len(text) >= 2 and text[0] == text[-1] == "'":
-        return text[1:-1]
+    if path in ("", "."):
+        return Path(None)
     try:
-        return parse_json_text(text)
-    except ValueError:
-        raise _wrong(f"{text!r} of {whole!r} is not a value; put text in quotes") from None
+        return Path(compile(f"${_STEP.sub(_standard, path)}"))
+    except (JSONPathError, ValueError) as error:
+        raise _wrong(f"{text!r}: {_first_line(error)}") from None
 
 
-def _compared(compare: str, value: Any, expected: Any) -> bool:
-    """False for values of different types, except that `!=` holds for them."""
-    try:
-        return _COMPARISONS[compare](value, expected)
-    except TypeError:
-        return False
+def _standard(step: re.Match[str]) -> str:
+    """The step as RFC 9535 writes it."""
+    if step["filter"]:
+        return _IN_FILTER.sub(lambda part: part["text"] or f"@{_STEP.sub(_standard, part['path'])}", step["filter"])
+    if step["brackets"]:
+        return step["brackets"]
+    name = re.sub(r"\\(.)", r"\1", step["name"]).replace("\\", "\\\\").replace("'", "\\'")
+    return f"{'..' if step['below'] else ''}['{name}']"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 from slackwater.cli.condition_columns import SCHEDULING
 from slackwater.cli.decision_list import DECISION, EVENT, EVENTS
 from slackwater.cli.decision_list import PATH as DECISIONS
-from slackwater.cli.guard_columns import POOL
 from slackwater.cli.item_fields import age_at, cpu_at, memory_at, part_of, ratio_at, text_at, unread_mark
 from slackwater.cli.offer_columns import OFFER
-from slackwater.cli.output import UNKNOWN, Item, TableColumn, age, cpu
+from slackwater.cli.output import UNKNOWN, Item, TableColumn, age, clock_time, cpu
 from slackwater.cli.policy_columns import PREDICTOR
 from slackwater.cli.quarantine_columns import QUARANTINE, SET_ASIDE
 from slackwater.cli.resource_columns import columns_of
@@ -57,6 +56,10 @@ def _limit(item: Item) -> str:
     if now is not None and item.get("throttled"):
         text = f"{cpu(before) if before is not None else 'none'} -> {text}"
     return text + unread_mark(item)
+
+
+def _limited(item: Item, counted: str, allowed: str) -> str:
+    return f"{item[counted]} of {item[allowed]}"
 
 
 NODE = (
@@ -133,6 +136,16 @@ BLOCKED = (
     TableColumn("BY", text_at("changed_by")),
     TableColumn("REASON", text_at("reason")),
 )
+POOL = (
+    TableColumn("NAME", lambda item: str(item["pool"])),
+    TableColumn("MODE", lambda item: str(item["mode"])),
+    TableColumn("GRANTED", lambda item: str(item["granted"])),
+    TableColumn("EVICTED-1H", lambda item: _limited(item, "evictions_within_hour", "evictions_per_hour"), right=True),
+    TableColumn("UNRELIEVED", lambda item: _limited(item, "missed_in_a_row", "reliefs_missed"), right=True),
+    TableColumn("UNTIL", lambda item: clock_time(item["stepped_back_until"])),
+    TableColumn("BECAUSE", lambda item: item["because"] or UNKNOWN),
+)
+"""The current mode of each pool; after a step back also its end and reason."""
 SHARDS = (
     TableColumn("SERVICE", text_at("service")),
     TableColumn("PARTITION", text_at("partition"), right=True),

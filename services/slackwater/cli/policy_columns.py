@@ -6,29 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, table
-from slackwater.resources.names import CLUSTER
-
-
-def pool_of(policy: Item) -> str:
-    """The pool of a PredictPolicy; `*` for the policy of all pools without their own."""
-    name = str(policy["metadata"]["name"])
-    return "*" if name == CLUSTER else str(policy["spec"].get("nodePool") or name)
+from slackwater.resources.kinds.predict_policy import pool_of, state
 
 
 def _effective(policy: Item) -> Item:
     return (policy.get("status") or {}).get("effective") or {}
-
-
-def state(policy: Item) -> str:
-    """Whether the stored generation is in effect."""
-    status = policy.get("status") or {}
-    if status.get("problem"):
-        return (
-            f"degraded: generation {kept} is in force"
-            if (kept := status["observedGeneration"])
-            else "degraded: not in force"
-        )
-    return "in force"
 
 
 PREDICTOR = (

@@ -1,49 +1,15 @@
-"""ElasticQuotas and QuotaProfiles as `get` prints them."""
+"""Dry runs of quotas, their claims and their sums, as `apply`, `claim` and `why` print them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, clock_time, table
 from slackwater.fairshare.documents import MOST_BYTES, MOST_CORES
 from slackwater.fairshare.tree import amount_text, is_cpu
+from slackwater.resources.kinds.elastic_quota import UNLIMITED
 
-SHOWN_RESOURCES = 3
-"""In a cell; `get -o yaml` has all."""
 SHOWN_RECLAIMS = 10
-UNLIMITED = "unlimited"
-
-
-def minimum(quota: Item) -> str:
-    """The min as written."""
-    return _amounts(quota["spec"].get("min") or {})
-
-
-def maximum(quota: Item) -> str:
-    """The max as written."""
-    return _amounts(quota["spec"].get("max") or {})
-
-
-def pool(profile: Item) -> str:
-    """The pool whose nodes the tree shares."""
-    return str(profile["spec"].get("nodePool") or profile["metadata"]["name"])
-
-
-def tree(profile: Item) -> str:
-    """The tree that quotas name."""
-    return str(profile["spec"].get("tree") or profile["metadata"]["name"])
-
-
-def _amounts(amounts: Mapping[str, Any]) -> str:
-    shown = [f"{resource}={_written(amount)}" for resource, amount in list(amounts.items())[:SHOWN_RESOURCES]]
-    more = len(amounts) - len(shown)
-    return ",".join([*shown, *([f"{more} more"] if more else [])]) or UNKNOWN
-
-
-def _written(amount: Any) -> Any:
-    """As it is in the document; what no pool can have is no limit."""
-    return UNLIMITED if amount in (MOST_BYTES, MOST_CORES) else amount
 
 
 def tried_lines(runtimes: Item) -> Iterator[str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from slackwater.cli.output import UNKNOWN, Item, TableColumn
+from slackwater.cli.policy_columns import policy_lines
+from slackwater.cli.strategy_columns import strategy_lines
 from slackwater.resources.cells import cell_text
-from slackwater.resources.kind import Kind, loaded
+from slackwater.resources.kind import Kind
+from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
+from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 
 
 def columns_of(kind: Kind) -> tuple[TableColumn, ...]:
@@ -26,8 +30,7 @@ def columns_of(kind: Kind) -> tuple[TableColumn, ...]:
 
 def lines_of(kind: Kind) -> Callable[[Item], list[str]]:
     """A function from a document to the lines that `describe` prints."""
-    lines: Callable[[Item], list[str]] = loaded(kind.describe) if kind.describe else document_lines
-    return lines
+    return _DESCRIBED.get(kind.name, document_lines)
 
 
 def document_lines(document: Item) -> list[str]:
@@ -54,3 +57,10 @@ def _field(title: str, value: Any, indent: str) -> list[str]:
     if isinstance(value, dict | list) and value:
         return [f"{indent}{title}", *_tree(value, indent + "  ")]
     return [f"{indent}{title} {'none' if value in (None, {}, []) else value}"]
+
+
+_DESCRIBED: Mapping[str, Callable[[Item], list[str]]] = {
+    COLOCATION_STRATEGY.name: strategy_lines,
+    PREDICT_POLICY.name: policy_lines,
+}
+"""The lines of `describe` by kind; of other kinds every field has a line."""

@@ -1,53 +1,13 @@
-"""ColocationStrategies and their dry runs, as `get`, `describe` and `apply --dry-run` print them."""
+"""ColocationStrategies and their dry runs, as `describe` and `apply --dry-run` print them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, cpu, memory, ratio, table
 from slackwater.model.plurals import counted
 from slackwater.resources.cells import value_text
-from slackwater.resources.names import CLUSTER
-
-
-def selected_nodes(strategy: Item) -> str:
-    """The nodes that a document selects, in short form."""
-    name, spec = str(strategy["metadata"]["name"]), strategy["spec"]
-    selector = spec.get("nodeSelector")
-    if name == CLUSTER:
-        return "*"
-    if selector is None:
-        return f"pool={spec.get('nodePool') or name}"
-    labels = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    return ",".join([*labels, *map(_condition, selector.get("matchExpressions") or ())]) or "*"
-
-
-def _condition(expression: Item) -> str:
-    values = ",".join(expression.get("values") or ())
-    return f"{expression['key']} {expression['operator']}" + (f" ({values})" if values else "")
-
-
-def _status(strategy: Item, name: str) -> Any:
-    return (strategy.get("status") or {}).get(name)
-
-
-def state(strategy: Item) -> str:
-    """Whether the stored generation is in effect, and whether nodes follow it."""
-    problems = [condition for condition in _status(strategy, "conditions") or () if condition["status"] == "False"]
-    if any(condition["type"] == "Followed" for condition in problems):
-        observed = _status(strategy, "observedGeneration")
-        return (
-            f"degraded: generation {observed} is in force"
-            if observed
-            else "degraded: only its valid parts are in force"
-        )
-    return "in force" if not problems else "in force, degraded by invalid node overrides"
-
-
-def precedence(strategy: Item) -> str:
-    """The precedence: of several documents that select a node, the highest wins."""
-    return str(strategy["spec"].get("precedence") or 0)
+from slackwater.resources.kinds.colocation_strategy import selected_nodes, state, status_of
 
 
 def strategy_lines(strategy: Item) -> list[str]:
@@ -58,16 +18,16 @@ def strategy_lines(strategy: Item) -> list[str]:
         f"For:         {selected_nodes(strategy)}",
         f"Generation:  {metadata['generation']}, {state(strategy)}",
         f"Changed by:  {metadata.get('changedBy') or UNKNOWN}",
-        f"Nodes:       {_status(strategy, 'nodes') or 0} use it",
+        f"Nodes:       {status_of(strategy, 'nodes') or 0} use it",
     ]
     lines += [
         f"Condition:   not {entry['type']} ({entry['reason']}): {entry['message']}"
-        for entry in _status(strategy, "conditions") or ()
+        for entry in status_of(strategy, "conditions") or ()
         if entry["status"] == "False"
     ]
-    lines += [f"  {entry['node']}: {entry['problem']}" for entry in _status(strategy, "problems") or ()]
+    lines += [f"  {entry['node']}: {entry['problem']}" for entry in status_of(strategy, "problems") or ()]
     lines.append("Fields:")
-    for name, value in (_status(strategy, "effective") or {}).items():
+    for name, value in (status_of(strategy, "effective") or {}).items():
         above = "" if own.get(name) is not None else "(from above)"
         lines.append(f"  {name + ':':34}{value_text(value):<24}{above}".rstrip())
     return lines

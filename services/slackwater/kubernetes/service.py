@@ -17,6 +17,7 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.kubernetes.adapters.certificate_pairs import AuthorityPairs
 from slackwater.kubernetes.adapters.decision_outbox import OutboxDecisions
 from slackwater.kubernetes.adapters.document_rows import KeyedDocumentLedger
 from slackwater.kubernetes.adapters.eviction_rows import KeyedEvictionStore
@@ -30,7 +31,6 @@ from slackwater.kubernetes.adapters.metrics import (
     EvictionMetrics,
     KubernetesMetrics,
 )
-from slackwater.kubernetes.adapters.openssl_pairs import OpensslPairs
 from slackwater.kubernetes.edge.bus_watch import BusWatch
 from slackwater.kubernetes.edge.checks import (
     PolicyOfProfiles,
@@ -159,7 +159,7 @@ class AdmissionParts:
         self.certificate = KeepCertificate(
             server,
             self.choice,
-            OpensslPairs(),
+            AuthorityPairs(),
             self.webhook,
             clock,
             meter,

@@ -15,6 +15,8 @@ from tests.faults.assault.attacker import Aim, Counts, RawConnection, frame, pac
 from tests.faults.flood import Template
 from tests.faults.mutations import Specimen
 from tests.faults.poison import valid_events
+from tests.support.jetstream.subjects import matches_any
+from tests.support.story import Character, story
 
 from slackwater.bus.admin.permissions import agent_imports
 from slackwater.bus.codec.cloudevents import encode
@@ -23,8 +25,6 @@ from slackwater.cli.broker import registry
 from slackwater.events.codec.packed import pack
 from slackwater.events.envelope import Event, own_subjects
 from slackwater.model.identifiers import new_id
-from slackwater.testing.jetstream.subjects import matches_any
-from slackwater.testing.story import Character, story
 
 MEGABYTE = 1_000_000
 LARGE_PER_SECOND, SMALL_PER_SECOND, FILL_PER_SECOND = 20.0, 200.0, 40.0

@@ -35,13 +35,13 @@ from tests.faults.oracle import Findings, compare
 from tests.faults.scenario import Result, Strictness
 from tests.faults.site import SERVICES, Site, harness_bus, pending, site
 from tests.faults.supervisor import REPOSITORY, cpu_seconds, python_path, until
+from tests.support.reports import described
 
 from slackwater.bus.admin.permissions import agent_user
 from slackwater.bus.connect.access import AGENT_API_PREFIX
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import event_of
 from slackwater.model.identifiers import partition_of
-from slackwater.testing.reports import described
 
 NODE: Final = "attacker"
 HONEST: Final = 16

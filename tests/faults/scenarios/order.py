@@ -16,6 +16,8 @@ from typing import Any
 from tests.faults.oracle import Findings
 from tests.faults.scenario import Result, Strictness
 from tests.faults.site import Site, harness_bus, pending, site
+from tests.support.story import FLEET, story
+from tests.support.windows import START, described, window
 
 from slackwater.bus.admin.streams import load
 from slackwater.bus.codec.cloudevents import MESSAGE_ID, encode
@@ -23,8 +25,6 @@ from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import Event
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
-from slackwater.testing.story import FLEET, story
-from slackwater.testing.windows import START, described, window
 
 SEED = 20
 WINDOWS = 40

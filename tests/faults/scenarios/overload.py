@@ -17,6 +17,7 @@ from tests.faults.oracle import Findings
 from tests.faults.scenario import Result, Strictness, percentile
 from tests.faults.site import Site, harness_bus, site
 from tests.faults.supervisor import REPOSITORY, busy_seconds, cpu_seconds, python_path, until
+from tests.support.reports import described, pod_usage, report
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import Event, event_of
@@ -25,7 +26,6 @@ from slackwater.events.measures import Pressure
 from slackwater.events.waterline_crossed import crossing_of
 from slackwater.model.errors import Unavailable
 from slackwater.model.tiers import Tier
-from slackwater.testing.reports import described, pod_usage, report
 
 NODES = 400
 STEPS = (500.0, 1000.0, 2000.0, 4000.0)

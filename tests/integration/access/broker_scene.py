@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import trustme
+from tests.support.agent_access import admit
 
 from slackwater.bus.access.authority import AccessAuthority
 from slackwater.bus.access.enrolment import Enrolment
@@ -19,7 +20,6 @@ from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.cli.broker import Certificates, registry, write_config
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.service_list import service_names
-from slackwater.testing.agent_access import admit
 
 NODES = ("n.1", "n.2")
 SERVICES = service_names()

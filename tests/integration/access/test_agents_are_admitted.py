@@ -13,6 +13,7 @@ import nats
 import pytest
 from broker_scene import NODES, Broker, secured
 from nats.errors import Error as NatsError
+from tests.support.reports import described
 
 from slackwater.bus.access import authority as authorities
 from slackwater.bus.access import floods, reviews
@@ -30,7 +31,6 @@ from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import event_of, own_subjects, subject_token
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import InvalidInput, Unavailable
-from slackwater.testing.reports import described
 
 NEW = "n.3"
 """A node that the broker's configuration was not made with."""

@@ -13,6 +13,7 @@ import pytest
 from broker_scene import NODES, Broker, secured
 from nats.aio.client import Client
 from nats.errors import Error as NatsError
+from tests.support.reports import described
 
 from slackwater.bus.access.accounts import AGENT_CONNECTIONS, AGENT_SUBSCRIPTIONS
 from slackwater.bus.admin.permissions import agent_user
@@ -20,7 +21,6 @@ from slackwater.bus.connect.access import AGENT_API_PREFIX, AGENT_MESSAGE_BYTES,
 from slackwater.events.envelope import event_of, own_subjects
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.errors import InvalidInput
-from slackwater.testing.reports import described
 
 MINE, OTHER = NODES
 

@@ -19,6 +19,8 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy
 from nats.js.errors import NotFoundError
+from tests.support.postgres_server import FreshDatabase
+from tests.support.reports import report
 
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.node_agent import AgentService
@@ -48,8 +50,6 @@ from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_nats import EmbeddedNats
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.reports import report
 
 MINE, OTHER = NODES
 PATIENCE_SECONDS = 60

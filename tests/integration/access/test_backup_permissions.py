@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from broker_scene import Broker, secured
 from nats.errors import Error as NatsError
+from tests.support.reports import described
 
 from slackwater.bus.admin.permissions import BACKUP, RESTORE
 from slackwater.bus.admin.stream_backup import copy_stream, restore_stream
@@ -17,7 +18,6 @@ from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.events.envelope import event_of
 from slackwater.model.errors import Conflict, Unavailable
-from slackwater.testing.reports import described
 
 NODE = "n.1"
 SUBJECTS = (

@@ -20,6 +20,7 @@ import asyncpg
 import pytest
 from broker_scene import Pki, pki
 from sqlalchemy import text
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.cli.composition import SHARED
 from slackwater.model.errors import Unavailable
@@ -31,7 +32,6 @@ from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema, migrate
 from slackwater.store.provision import prepare_database, prepare_roles
 from slackwater.store.tls_proxy import reachable
-from slackwater.testing.postgres_server import FreshDatabase
 
 PASSWORD = "a password: with / signs"  # noqa: S105 - of this test
 ENCRYPTED = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"

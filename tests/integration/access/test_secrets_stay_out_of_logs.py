@@ -10,8 +10,7 @@ from pathlib import Path
 
 import httpx2
 from broker_scene import Broker, secured
-
-from slackwater.testing.postgres_server import FreshDatabase
+from tests.support.postgres_server import FreshDatabase
 
 CANARIES = {
     "SLACKWATER_HTTP_TOKEN": "canary-single-4f1d",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import pytest
+from tests.support.bus import MemoryBus
 
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.processes import kill_all
@@ -26,7 +27,6 @@ from slackwater.model.pods import Pod
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.state import StateDir
-from slackwater.testing.bus import MemoryBus
 
 T = TypeVar("T")
 P = TypeVar("P", bound=Payload)

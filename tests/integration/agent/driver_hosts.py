@@ -17,6 +17,7 @@ from agent_machine import Machine as Here
 from agent_machine import until
 from tests.kubelet.pods import NODE, container, node_pod
 from tests.kubelet.stand_in import CgroupMachine, KubeletStandIn, MountedMachine
+from tests.support.clock import FakeClock
 from tests.world.machine.driver import MachineDriver
 from tests.world.machine.load import Load
 from tests.world.machine.machine import Hardware, Machine
@@ -33,7 +34,6 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.model.time import SystemClock
-from slackwater.testing.clock import FakeClock
 
 MIB = 1 << 20
 HELD_BYTES = 48 * MIB

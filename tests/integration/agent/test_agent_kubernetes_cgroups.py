@@ -17,12 +17,12 @@ from agent_machine import Machine, until
 from tests.kubelet.cluster_node import ClusterNodeScene, throttle
 from tests.kubelet.pods import container, node_pod
 from tests.kubelet.stand_in import KubeletStandIn, MountedMachine
+from tests.support.bus import MemoryBus
 
 from slackwater.agent.adapters.linux.processes import kill_all
 from slackwater.agent.domain.weights import shares_of_request, weight_of_shares
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.time import SystemClock
-from slackwater.testing.bus import MemoryBus
 
 pytestmark = pytest.mark.root
 MIB = 1 << 20

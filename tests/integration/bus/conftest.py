@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 from jetstream_lab import Lab, RealServer, Server, TwinServer, real_lab, twin_lab
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
+from tests.support.jetstream.broker import JetStreamBroker
+from tests.support.jetstream.client import connect_memory_bus
+from tests.support.nats_server import purge_broker
 
 from slackwater.bus.admin.streams import Topology, load
 from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.model.time import SystemClock
 from slackwater.runtime.embedded_nats import EmbeddedNats
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.jetstream.broker import JetStreamBroker
-from slackwater.testing.jetstream.client import connect_memory_bus
-from slackwater.testing.nats_server import purge_broker
 
 
 def impatient() -> Topology:

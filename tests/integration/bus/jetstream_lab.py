@@ -1,7 +1,7 @@
 """One set of words for nats-server and its twin, at the level of subjects and messages: what the conformance tests use.
 
 Each test runs against the real server, through nats-py's client, and in virtual time against
-slackwater.testing.jetstream, through its client without a socket.
+tests.support.jetstream, through its client without a socket.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from nats.errors import NoRespondersError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, ConsumerInfo, StreamConfig
 from nats.js.errors import APIError, NotFoundError, ServiceUnavailableError
+from tests.support.jetstream.broker import JetStreamBroker
+from tests.support.jetstream.client import MemoryConnector, connect_memory_bus
+from tests.support.link import SoonLink
 
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.connections import Connector
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.runtime.embedded_nats import EmbeddedNats
-from slackwater.testing.jetstream.broker import JetStreamBroker
-from slackwater.testing.jetstream.client import MemoryConnector, connect_memory_bus
-from slackwater.testing.link import SoonLink
 
 PATIENCE_SECONDS = 60.0
 STREAMS = {"T": "t.>", "M": "m.>", "U": "u.>"}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from test_bus_contract import until
+from tests.support.reports import described, report
 
 from slackwater.bus.codec.cloudevents import MESSAGE_ID, Message, encode
 from slackwater.bus.consume import agent_blocks
@@ -19,7 +20,6 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
-from slackwater.testing.reports import described, report
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 REPORTS, DESCRIPTIONS, EVICTIONS = "ingestion-usage-reported", "console-node-described", "console-eviction-completed"

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import anyio
+from tests.support.clock import EPOCH
 
 from slackwater.bus.codec.cloudevents import MESSAGE_ID, encode
 from slackwater.bus.connect.nats_bus import NatsBus
@@ -15,7 +16,6 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of, subjects_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.nodes import Liveness
-from slackwater.testing.clock import EPOCH
 
 CONSUMER = "console-effect-measured"
 

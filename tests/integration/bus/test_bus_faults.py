@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from jetstream_lab import Server
+from tests.support.nats_server import purge_broker
 
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.connections import ended
@@ -18,7 +19,6 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.runtime.embedded_nats import EmbeddedNats
-from slackwater.testing.nats_server import purge_broker
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 CONSUMER = "console-effect-measured"

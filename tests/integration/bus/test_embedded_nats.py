@@ -9,12 +9,12 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from tests.support.nats_server import purge_broker
 
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.model.errors import Unavailable
 from slackwater.runtime.embedded_nats import EmbeddedNats, find_nats_server
-from slackwater.testing.nats_server import purge_broker
 
 
 async def test_two_servers_live_side_by_side_on_free_ports(tmp_path: Path) -> None:

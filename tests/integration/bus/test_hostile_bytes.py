@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 import pytest
 from test_bus_contract import CONSUMER, Seen, changed, until
+from tests.support.nats_server import purge_broker
 
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
-from slackwater.testing.nats_server import purge_broker
 
 SUBJECT = encode(changed("bad")).subject.encode()
 HEADERS = {

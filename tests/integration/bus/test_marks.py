@@ -6,12 +6,13 @@ import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from tests.support.reports import described
+
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.quantities import Resources
-from slackwater.testing.reports import described
 
 if TYPE_CHECKING:  # several folders have a conftest
     from conftest import Given

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from test_bus_contract import CONSUMER, NOW, Seen, _true, changed, until
+from tests.support.reports import report
 
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.consume.handlers import each
@@ -19,7 +20,6 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
-from slackwater.testing.reports import report
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 

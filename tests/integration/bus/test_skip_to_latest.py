@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
+from tests.support.nats_server import purge_broker
+from tests.support.reports import report
 
 from slackwater.bus.admin.streams import Topology, load
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_reported import UsageReported
-from slackwater.testing.nats_server import purge_broker
-from slackwater.testing.reports import report
 
 CONSUMER = "ingestion-usage-reported"
 NODES = [f"node-{number}" for number in range(8)]

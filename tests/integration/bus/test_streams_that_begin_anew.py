@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from jetstream_lab import Server
+from tests.support.reports import report
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
@@ -14,7 +15,6 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
-from slackwater.testing.reports import report
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 CONSUMER = "ingestion-usage-reported"

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from test_bus_contract import NOW, _true, until
+from tests.support.reports import described
 
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.consume import dead_letter_store
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_described import NodeDescribed
-from slackwater.testing.reports import described
 
 CONSUMER = "ingestion-node-described"
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "simulation"))
 from small_histories import write_trace
+from typer.testing import CliRunner
 from whole_server import TOKEN, WholeServer, server
 
 from slackwater.cli.main import app

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+from tests.support.nats_server import purge_broker
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.cli import copies
@@ -29,8 +31,6 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.model.errors import Conflict, InvalidInput, Unavailable
 from slackwater.store.backup import table_hashes
-from slackwater.testing.nats_server import purge_broker
-from slackwater.testing.postgres_server import FreshDatabase
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 SERVICES = [part.name for part in SHARED if part.has_schema]

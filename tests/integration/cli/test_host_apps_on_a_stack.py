@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
+from tests.support.reports import host_app, pod_usage, report
+from tests.support.windows import described, window
 from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 from whole_server import TOKEN, WholeServer, server
 
 from slackwater.bus.connect.nats_bus import connect_bus
@@ -23,8 +21,6 @@ from slackwater.cli.main import app
 from slackwater.events.envelope import Event, event_of
 from slackwater.model.identifiers import new_id
 from slackwater.model.tiers import Tier
-from slackwater.testing.reports import host_app, pod_usage, report
-from slackwater.testing.windows import described, window
 
 __all__ = ["server"]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.story import story
 
 from slackwater.cli.client import reading
 from slackwater.console.adapters.postgres import PostgresReadModel
@@ -19,7 +20,6 @@ from slackwater.runtime.embedded_postgres import EmbeddedPostgres
 from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
-from slackwater.testing.story import story
 
 
 async def record_a_story(dsn: str) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 import httpx2
 import pytest
 import pytest_asyncio
+from tests.support.reports import described, report
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import event_of
@@ -24,7 +25,6 @@ from slackwater.model.errors import Misconfigured
 from slackwater.model.identifiers import new_id
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database, prepare_service
-from slackwater.testing.reports import described, report
 
 PATIENCE_SECONDS = 60.0
 

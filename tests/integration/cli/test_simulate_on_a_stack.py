@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,12 @@ from typing import Any
 import httpx2
 import pytest
 from test_strategies_on_a_stack import node_event, publish, until
+from tests.support.reports import pod_usage, received, report
 from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 from whole_server import TOKEN, WholeServer, server
 
 from slackwater.cli.main import app
 from slackwater.events.envelope import Event
-from slackwater.testing.reports import pod_usage, received, report
 
 __all__ = ["server"]
 

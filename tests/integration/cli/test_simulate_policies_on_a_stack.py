@@ -4,7 +4,6 @@ documents in force come out over REST."""
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,8 @@ import httpx2
 import pytest
 from test_simulate_on_a_stack import MINUTES, windows_of
 from test_strategies_on_a_stack import node_event, publish, until
+from tests.support.reports import GIB, pod_usage, received, report
 from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 from whole_server import TOKEN, WholeServer, server
 
 from slackwater.cli.main import app
@@ -23,7 +21,6 @@ from slackwater.events.envelope import Event
 from slackwater.events.measures import Pressure
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
-from slackwater.testing.reports import GIB, pod_usage, received, report
 
 __all__ = ["server"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,16 +14,14 @@ from typing import Any
 import httpx2
 import pytest
 from click.testing import Result
+from tests.support.windows import described, window
 from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 from whole_server import ADMIN, TOKEN, WholeServer, server
 
 from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.main import app
 from slackwater.events.envelope import Event
 from slackwater.model.identifiers import new_id
-from slackwater.testing.windows import described, window
 
 __all__ = ["server"]
 

@@ -8,6 +8,9 @@ from dataclasses import replace
 
 import pytest
 from colocation_memory import MemoryColocationStore
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
+from tests.support.windows import START
 
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.ports import ColocationStore
@@ -20,9 +23,6 @@ from slackwater.offers.publish_gate import PublishGate
 from slackwater.offers.reserved_amounts import ThirdParty
 from slackwater.offers.snapshot import PodInput, Zone
 from slackwater.store.engine import connect_database
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
-from slackwater.testing.windows import START
 
 FULL = NodeState(
     node="n",

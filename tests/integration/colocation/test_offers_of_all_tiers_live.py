@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from tests.support.twin_servers import TwinServers
+from tests.support.windows import FIRST_NUMBER, START, described, window
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.colocation import service as colocation
@@ -23,8 +25,6 @@ from slackwater.events.peak_predicted import PeakPredicted, PodPeak
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.quantities import Resources
 from slackwater.runtime.platform import Platform, new_member
-from slackwater.testing.twin_servers import TwinServers
-from slackwater.testing.windows import FIRST_NUMBER, START, described, window
 
 NOWHERE = Path("/nowhere")
 SETTINGS = ColocationSettings(rise_windows=1, full_pass_seconds=0.2, age_check_seconds=0.2)

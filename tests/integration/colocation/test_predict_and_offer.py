@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.twin_servers import TwinServers
+from tests.support.windows import FIRST_NUMBER, START, described, window
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
@@ -37,8 +39,6 @@ from slackwater.runtime.service import Service
 from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.store.port import Database
 from slackwater.store.resource_table import PostgresResourceStore
-from slackwater.testing.twin_servers import TwinServers
-from slackwater.testing.windows import FIRST_NUMBER, START, described, window
 
 NOWHERE = Path("/nowhere")
 WARM = {"cold_hours": 1, "young_hours": 0}

@@ -14,6 +14,10 @@ import httpx2
 import pytest
 from colocation_memory import MemoryColocationStore, followers_of
 from strategy_scene import OWN, document
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
+from tests.support.resources import MemoryResourceStore
+from tests.support.windows import START, described, window
 
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
@@ -38,10 +42,6 @@ from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
 from slackwater.store.resource_table import PostgresResourceStore
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
-from slackwater.testing.resources import MemoryResourceStore
-from slackwater.testing.windows import START, described, window
 
 if TYPE_CHECKING:
     pass

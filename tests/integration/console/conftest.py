@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.postgres_server import FreshDatabase
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.ports import ReadModel
 from slackwater.store.engine import connect_database
-from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.postgres_server import FreshDatabase
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "console"))
 
 
 @pytest_asyncio.fixture(params=["memory", "postgres"])

@@ -17,6 +17,8 @@ from typing import Any, NoReturn
 import anyio
 import httpx2
 import pytest_asyncio
+from tests.support.postgres_server import FreshDatabase
+from tests.support.story import FLEET, LENGTH_SECONDS, SURGE, Character, identifier, story
 
 from slackwater.bus.admin.streams import consumer_name
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
@@ -32,8 +34,6 @@ from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.story import FLEET, LENGTH_SECONDS, SURGE, Character, identifier, story
 
 
 async def _never_asked() -> NoReturn:

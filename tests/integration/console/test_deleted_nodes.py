@@ -9,18 +9,18 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 from served import END, record_all
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.postgres_server import FreshDatabase
+from tests.support.reports import described
+from tests.support.story import story
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.domain.event_log import ListedEvent
 from slackwater.console.domain.views import DecisionFilter, NodeCondition
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.store.engine import connect_database
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.reports import described
-from slackwater.testing.story import story
 
 START = END - timedelta(minutes=15)
 MONTH = timedelta(days=30)

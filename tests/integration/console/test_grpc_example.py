@@ -18,13 +18,13 @@ from urllib.parse import urlsplit, urlunsplit
 import anyio
 import pytest
 import pytest_asyncio
+from tests.support.reports import described
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import event_of
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
-from slackwater.testing.reports import described
 
 PATIENCE_SECONDS = 120.0
 ROOT = Path(__file__).parents[3]

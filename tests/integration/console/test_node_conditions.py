@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 import pytest
 import pytest_asyncio
 from served import END
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.postgres_server import FreshDatabase
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.domain.views import NodeCondition
 from slackwater.console.ports import ReadModel
 from slackwater.store.engine import connect_database
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.postgres_server import FreshDatabase
 
 START = END - timedelta(minutes=15)
 

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 from served import END
+from tests.support.clock import FakeClock
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.console.adapters.fleet_statements import SAVE_LEVEL
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.store.engine import connect_database
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.postgres_server import FreshDatabase
 
 START = END - timedelta(minutes=15)
 CLOCK = FakeClock(END)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from tests.support.clock import EPOCH
+
 from slackwater.console.ports import ReadModel
 from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted
-from slackwater.testing.clock import EPOCH
 
 START, END = EPOCH, EPOCH + timedelta(minutes=15)
 

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from served import END, record_all
 from sqlalchemy import text
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.postgres_server import FreshDatabase
+from tests.support.story import FLEET, SURGE, identifier, story
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.domain.event_log import EventFilter, ListedEvent
 from slackwater.console.domain.fleet import FRESH, SHOWS, FleetLevel, NodeQuery, Totals
@@ -29,9 +32,6 @@ from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.offers.lent_use import LentUse, lent_use
 from slackwater.store.engine import connect_database
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.story import FLEET, SURGE, identifier, story
 
 START = END - timedelta(minutes=15)
 MONTH = timedelta(days=30)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from tests.support.clock import EPOCH
+from tests.support.story import story
+from tests.support.story_moves import gain_record, moves
+
 from slackwater.console.domain.moves import MeasuredLoad, MoveCount, MoveHold
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.translate import pod_views, usage_point
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.story import story
-from slackwater.testing.story_moves import gain_record, moves
 
 NOW = EPOCH + timedelta(hours=1)
 JOBS = [event.data for event in moves(NOW, 0)]

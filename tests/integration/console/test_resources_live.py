@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import httpx2
 from sqlalchemy import text
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.console import service as console
@@ -23,7 +24,6 @@ from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Service
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
-from slackwater.testing.postgres_server import FreshDatabase
 
 OLD = (
     '{"apiVersion": "slackwater.io/v1alpha1", "kind": "Autonomy", "metadata": {"name": "old", "changedBy": "mara"},'

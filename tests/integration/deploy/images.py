@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from containers import Bind
+from tests.support.dockerfile import stage_of
 
 from slackwater.runtime.embedded_nats import find_nats_server
 from slackwater.runtime.embedded_postgres import installed_binaries
-from slackwater.testing.dockerfile import stage_of
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"

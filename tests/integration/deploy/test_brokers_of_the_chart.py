@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import pytest
 from tests.faults.cluster import free_ports
 from tests.kubernetes.helm import IS_THERE, WHY_NOT, rendered
+from tests.support.agent_access import admit
 
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.access import AGENT_API_PREFIX, NatsAccess, agent_user
@@ -22,7 +23,6 @@ from slackwater.bus.connect.nats_bus import connect_bus
 from slackwater.cli.broker import registry
 from slackwater.cli.secret_files import NATS_FOLDER, Deployment, write_secrets
 from slackwater.runtime.embedded_nats import find_nats_server
-from slackwater.testing.agent_access import admit
 
 pytestmark = [pytest.mark.skipif(not IS_THERE, reason=WHY_NOT), pytest.mark.timeout(180)]
 LOCAL = "localhost"

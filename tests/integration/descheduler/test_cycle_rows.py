@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
 
 from slackwater.descheduler.adapters.cycle_rows import KeyedCycleStore
 from slackwater.descheduler.domain.cycle_state import ProfileCycle, WorkloadMove
@@ -17,8 +19,6 @@ from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_table import PostgresQuarantine
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
 
 
 @pytest.fixture(params=["twin", "postgres"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,9 +10,10 @@ from pathlib import Path
 import anyio
 import httpx2
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "unit" / "resources"))
 from kind_scenes import EXAMPLE
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.ensurance.service import EnsuranceService, build
 from slackwater.ensurance.settings import EnsuranceSettings
@@ -24,9 +24,6 @@ from slackwater.runtime.http import build_app
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.postgres_server import FreshDatabase
 
 GOLD = {
     "apiVersion": API_VERSION,

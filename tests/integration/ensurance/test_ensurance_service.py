@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 from ensurance_scene import described, reported
+from tests.support.twin_servers import TwinServers
 
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.ensurance.service import EnsuranceService, build
@@ -37,7 +38,6 @@ from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.resources.kinds.pod_qos import POD_QOS
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
-from slackwater.testing.twin_servers import TwinServers
 from slackwater.waterline.nodeqos import NodeQos
 
 P = TypeVar("P", bound=Payload)

@@ -7,6 +7,10 @@ from dataclasses import replace
 
 import pytest
 import pytest_asyncio
+from tests.support.clock import EPOCH
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
+from tests.support.store import MemoryDatabase
 
 from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
 from slackwater.ensurance.domain.node_state import Awaited, Evicting, GuardedNode, LastReport
@@ -14,10 +18,6 @@ from slackwater.ensurance.ports import GuardStore
 from slackwater.model.errors import Conflict
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
-from slackwater.testing.store import MemoryDatabase
 from slackwater.waterline.analysis.analyzer import AnalyzerState
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.analysis.sample_counters import RuleState

@@ -14,6 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from sqlalchemy import text
 from test_ensurance_service import World, bus_knows, limits
+from tests.support.nats_server import purge_broker
 
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
@@ -31,7 +32,6 @@ from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import POOL_LIMIT, PostgresDatabase, connect_database
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.nats_server import purge_broker
 
 LEASE_SECONDS = 3.0
 HOLD_SECONDS = 25

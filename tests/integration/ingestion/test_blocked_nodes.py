@@ -11,6 +11,8 @@ from typing import Any
 import httpx2
 import pytest
 from test_ingestion_service import eventually, ingesting
+from tests.support.reports import described, report
+from tests.support.twin_servers import TwinServers
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -18,8 +20,6 @@ from slackwater.ingestion.service import IngestionService
 from slackwater.model.nodes import Liveness
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.reports import described, report
-from slackwater.testing.twin_servers import TwinServers
 
 NODE = "n.1"
 

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 import pytest
+from tests.support.clock import EPOCH
+from tests.support.ingestion.blocks import MemoryBlocks
+from tests.support.postgres_server import FreshDatabase
+from tests.support.store import MemoryDatabase
 
 from slackwater.ingestion.adapters.blocks import PostgresBlockBook
-from slackwater.ingestion.adapters.memory_blocks import MemoryBlocks
 from slackwater.ingestion.domain.blocks import AgentBlock
 from slackwater.ingestion.ports import BlockBooks
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
 from slackwater.store.port import Database
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.store import MemoryDatabase
 
 
 @dataclass

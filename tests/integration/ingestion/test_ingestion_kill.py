@@ -8,13 +8,13 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.support.postgres_server import FreshDatabase
+from tests.support.reports import report
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.envelope import event_of
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.reports import report
 
 REPORTS = 20
 """Fewer than the stream keeps of one node: what it drops by design would be missing here by right."""

@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
+from tests.support.clock import EPOCH
+from tests.support.ingestion.ledger import Books
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
+from tests.support.reports import described, host_app, pod_usage, report
+from tests.support.store import MemoryDatabase
 
-from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.postgres import PostgresUsageLedger
 from slackwater.ingestion.domain.columns import columns_of
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Pressures, SequenceTrack
@@ -26,11 +31,6 @@ from slackwater.model.tiers import Tier
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
 from slackwater.store.port import Database
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
-from slackwater.testing.reports import described, host_app, pod_usage, report
-from slackwater.testing.store import MemoryDatabase
 
 
 @dataclass

@@ -10,6 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from tests.support.postgres_server import FreshDatabase
+from tests.support.reports import described, pod_usage, report
+from tests.support.twin_servers import TwinServers
 
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
@@ -27,9 +30,6 @@ from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.reports import described, pod_usage, report
-from slackwater.testing.twin_servers import TwinServers
 
 SETTINGS = IngestionSettings(
     window_seconds=5, lateness_seconds=0.2, liveness_tick_seconds=0.1, report_interval_seconds=1

@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from tests.support.clock import EPOCH
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
+from tests.support.store import MemoryDatabase
 
 from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome, completion_id
@@ -21,10 +25,6 @@ from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
 from slackwater.store.quarantine_memory import unstored
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
-from slackwater.testing.store import MemoryDatabase
 
 EVICTION = TrackedEviction(
     *("d-0", "u", "ensurance", "d", 4.5, EPOCH, "event"),

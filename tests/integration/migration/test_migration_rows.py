@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
 
 from slackwater.events.envelope import event_of
 from slackwater.migration.adapters.migration_rows import RESERVATION_ROWS, KeyedMigrationStore
@@ -34,8 +36,6 @@ from slackwater.podmigration.rate import LimiterBucket, LimiterScope, MigrationQ
 from slackwater.store.engine import connect_database
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_table import PostgresQuarantine
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
 
 NOW_S = 1_767_571_200.25
 

@@ -12,6 +12,10 @@ import anyio
 import httpx2
 import pytest
 from policy_scene import document, model
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
+from tests.support.resources import MemoryResourceStore
+from tests.support.windows import described, window
 
 from slackwater.bus.port import Bus, Done, Received, Settlement
 from slackwater.events.peak_predicted import PeakPredicted
@@ -28,10 +32,6 @@ from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
 from slackwater.store.resource_table import PostgresResourceStore
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
-from slackwater.testing.resources import MemoryResourceStore
-from slackwater.testing.windows import described, window
 
 if TYPE_CHECKING:
     pass

@@ -7,6 +7,9 @@ from datetime import timedelta
 
 import pytest
 from prediction_memory import MemoryPredictionStore
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
+from tests.support.windows import START
 
 from slackwater.model.quantities import Resources
 from slackwater.model.time import SystemClock
@@ -16,9 +19,6 @@ from slackwater.prediction.domain.cadence import Published
 from slackwater.prediction.domain.snapshot import Snapshot
 from slackwater.prediction.ports import DescribedNode, PredictionStore
 from slackwater.store.engine import connect_database
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
-from slackwater.testing.windows import START
 
 
 @pytest.fixture(params=["memory", "twin", "postgres"])

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import asyncpg
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from running import Site
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.bus.connect.nats_bus import NatsBus
-from slackwater.testing.postgres_server import FreshDatabase
 
 MakeSite = Callable[[str], Awaitable[Site]]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 from prometheus_client import REGISTRY
+from tests.support.windows import START
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
@@ -21,7 +22,6 @@ from slackwater.model.errors import NotFound
 from slackwater.runtime.platform import Platform, new_member
 from slackwater.store.engine import connect_database
 from slackwater.store.quarantine import Item, Quarantine
-from slackwater.testing.windows import START
 
 
 class NodeTime:

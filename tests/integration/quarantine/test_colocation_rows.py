@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import pytest
 from running import Site, eventually, left_out, node_of
+from tests.support.windows import START, described, window
 
 from slackwater.colocation import service as colocation
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.events.envelope import event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.nodes import Liveness
-from slackwater.testing.windows import START, described, window
 
 MakeSite = Callable[[str], Awaitable[Site]]
 SETTINGS = ColocationSettings(cpu_reclaim_threshold_percent=80, age_check_seconds=0.05, full_pass_seconds=0.1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from running import Site, eventually, left_out, node_of
+from tests.support.windows import described
 
 from slackwater.decisions.reasons import Mode
 from slackwater.ensurance import service as ensurance
@@ -14,7 +15,6 @@ from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.documents_in_force import KINDS
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.resources.kinds.node_qos import NODE_QOS
-from slackwater.testing.windows import described
 
 MakeSite = Callable[[str], Awaitable[Site]]
 SETTINGS = EnsuranceSettings(lease_seconds=3)

@@ -9,6 +9,8 @@ from datetime import timedelta
 from typing import Any
 
 from running import Site, eventually, left_out, node_of
+from tests.support.reports import described, pod_usage, report
+from tests.support.windows import START
 
 from slackwater.bus.port import Done
 from slackwater.events.agent_block_changed import AgentBlockChanged
@@ -16,8 +18,6 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.ingestion import service as ingestion
 from slackwater.ingestion.settings import IngestionSettings
-from slackwater.testing.reports import described, pod_usage, report
-from slackwater.testing.windows import START
 
 MakeSite = Callable[[str], Awaitable[Site]]
 SETTINGS = IngestionSettings(window_seconds=60, lateness_seconds=0, stagger_windows=False)

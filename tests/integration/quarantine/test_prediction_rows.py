@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from running import Site, eventually, node_of
+from tests.support.windows import described, window
 
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.identifiers import partition_of
 from slackwater.prediction import service as prediction
 from slackwater.prediction.settings import PredictionSettings
-from slackwater.testing.windows import described, window
 
 MakeSite = Callable[[str], Awaitable[Site]]
 WARM = {"cold_hours": 1, "young_hours": 0}

@@ -10,6 +10,7 @@ from typing import Any
 import grpc.aio
 from quota_scenes import node_described
 from test_racing_replicas import MOST, replica, store_quotas, until_known
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import event_of
@@ -18,7 +19,6 @@ from slackwater.quota.service import QuotaService
 from slackwater.runtime.rpc import RpcServer
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings, RpcSettings
-from slackwater.testing.postgres_server import FreshDatabase
 from slackwater.v1 import quantity_pb2
 from slackwater.v1 import quota_service_pb2 as messages
 from slackwater.v1 import quota_service_pb2_grpc as stubs

@@ -15,6 +15,8 @@ import asyncpg
 import httpx2
 import pytest
 from quota_scenes import TEAMS, document, node_described
+from tests.support.kinds import no_checks
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.events.envelope import event_of
@@ -30,8 +32,6 @@ from slackwater.runtime.http import build_app
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import connect_database
-from slackwater.testing.kinds import no_checks
-from slackwater.testing.postgres_server import FreshDatabase
 
 T = TypeVar("T")
 WRITERS, ROUNDS = 16, 6

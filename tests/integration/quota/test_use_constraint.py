@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 
 import pytest
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
 
 from slackwater.model.errors import SlackwaterError
 from slackwater.model.time import SystemClock
@@ -13,8 +15,6 @@ from slackwater.quota.domain.ledger_records import QuotaUse
 from slackwater.store.engine import connect_database
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_table import PostgresQuarantine
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
 
 
 @pytest.fixture(params=["twin", "postgres"])

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 from nats.errors import Error as NatsError
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.bus.admin.streams import durable_names, load
 from slackwater.bus.connect.nats_bus import NatsBus
-from slackwater.testing.postgres_server import FreshDatabase
 
 _PROCESS = """
 import asyncio, importlib, sys

@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 import asyncpg
 from replica_scene import Replicas, replicas, until
+from tests.support.postgres_server import FreshDatabase
+from tests.support.reports import report
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
@@ -17,8 +19,6 @@ from slackwater.events.envelope import event_of
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.identifiers import PARTITIONS, partition_of
 from slackwater.store.names import partition_of_sql
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.reports import report
 
 NODES = [f"node-{number}" for number in range(24)]
 REPORTS = 20

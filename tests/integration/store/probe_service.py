@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -20,7 +21,6 @@ from slackwater.model.time import SystemClock
 from slackwater.store.engine import PostgresDatabase, connect_database
 from slackwater.store.migrations import Schema
 from slackwater.store.port import Relay
-from slackwater.testing.postgres_server import FreshDatabase
 
 PROBE = Schema("probe", Path(__file__).parent / "migrations" / "versions")
 NOW = datetime(2026, 1, 5, tzinfo=UTC)

@@ -11,14 +11,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 from probe_service import PROBE
+from tests.support.link import DirectLink
+from tests.support.postgres_twin.database import twin_database
+from tests.support.postgres_twin.driver import connect
+from tests.support.postgres_twin.migrated import migrated
+from tests.support.postgres_twin.server import Server
 
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import PostgresDatabase, connect_database
-from slackwater.testing.link import DirectLink
-from slackwater.testing.postgres_twin.database import twin_database
-from slackwater.testing.postgres_twin.driver import connect
-from slackwater.testing.postgres_twin.migrated import migrated
-from slackwater.testing.postgres_twin.server import Server
 
 _END_OTHERS = (
     "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"

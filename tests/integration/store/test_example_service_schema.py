@@ -7,16 +7,16 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
+from tests.support.postgres_server import FreshDatabase
+from tests.support.windows import described
 
 from slackwater.bus.admin.streams import ConsumerSpec, load
 from slackwater.cli.composition import ServicePart
 from slackwater.model.time import SystemClock
 from slackwater.runtime.platform import Platform
 from slackwater.store.engine import connect_database
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.windows import described
 
 EXAMPLE = Path(__file__).parents[2] / "unit" / "runtime" / "example_service"
 

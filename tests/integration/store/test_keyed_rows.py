@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from keyed_tables import LOCKED, NEWER, SHARED, TABLES, VERSIONED, Row, create_tables, empty_tables, parity_of
 from probe_service import liveness
 from sqlalchemy import text
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
+from tests.support.store import MemoryDatabase
 
 from slackwater.model.errors import Conflict, Fenced, SlackwaterError
 from slackwater.model.identifiers import new_id, partition_of
@@ -24,9 +27,6 @@ from slackwater.store.keyed import KeyedRows, KeyedTable, only
 from slackwater.store.port import Database, UnitOfWork
 from slackwater.store.quarantine import Quarantine, Unreadable
 from slackwater.store.quarantine_memory import unstored
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
-from slackwater.testing.store import MemoryDatabase
 
 KEYS = ("a", "b", "Ä/1", "n.1")
 

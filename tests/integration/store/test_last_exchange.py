@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from probe_service import liveness
 from sqlalchemy import text
+from tests.support.open_database import OpenDatabase
 
 from slackwater.events.envelope import Event
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -15,7 +16,6 @@ from slackwater.model.errors import Conflict, Fenced
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.store.engine import PostgresDatabase
 from slackwater.store.port import Database, RowChange, UnitOfWork
-from slackwater.testing.open_database import OpenDatabase
 
 NODE = "n1"
 

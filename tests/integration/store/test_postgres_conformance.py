@@ -15,12 +15,12 @@ import pytest
 from probe_service import PROBE, Broker, eventually, liveness, running
 from server_under_test import RealUnderTest, ServerUnderTest, TwinUnderTest
 from sqlalchemy import text
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.events.serialized import type_of
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.identifiers import new_id
 from slackwater.store.outbox_rows import headers_of
-from slackwater.testing.postgres_server import FreshDatabase
 
 ADD = "UPDATE facts SET value = value + 1 WHERE name = $1"
 READ = "SELECT value FROM facts WHERE name = 'a'"

@@ -11,6 +11,7 @@ import pytest
 from probe_service import PROBE
 from sqlalchemy import text
 from sqlalchemy.exc import ProgrammingError
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.model.errors import InvalidInput, Misconfigured, Unavailable
 from slackwater.model.identifiers import new_id
@@ -19,7 +20,6 @@ from slackwater.store.engine import connect_database
 from slackwater.store.migrations import Schema
 from slackwater.store.names import schema_of, service_dsn
 from slackwater.store.provision import prepare_database, prepare_service, revisions
-from slackwater.testing.postgres_server import FreshDatabase
 
 OTHER = Schema("other", PROBE.versions)
 

@@ -8,15 +8,15 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
+from tests.support.clock import FakeClock
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
 
 from slackwater.model.errors import InvalidInput, NotFound, Unavailable
 from slackwater.store.engine import connect_database
 from slackwater.store.quarantine import DOCUMENT_CHARACTERS, MOST_ITEMS, Item, Quarantine, QuarantineStore
 from slackwater.store.quarantine_memory import MemoryQuarantine
 from slackwater.store.quarantine_table import PostgresQuarantine
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
 
 
 @pytest.fixture(params=["memory", "twin", "postgres"])

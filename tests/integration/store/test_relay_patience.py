@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from probe_service import NOW, PROBE, Broker, eventually, liveness, probe, running
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
@@ -13,7 +14,6 @@ from slackwater.events.serialized import Written
 from slackwater.model.time import SystemClock
 from slackwater.store import outbox
 from slackwater.store.engine import PostgresDatabase, connect_database
-from slackwater.testing.postgres_server import FreshDatabase
 
 __all__ = ["probe"]
 

@@ -8,6 +8,9 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import text
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
+from tests.support.resources import MemoryResourceStore
 
 from slackwater.model.errors import Conflict
 from slackwater.model.time import SystemClock
@@ -17,9 +20,6 @@ from slackwater.resources.store import KEPT_GENERATIONS, ResourceStore, StoredRe
 from slackwater.store.engine import connect_database
 from slackwater.store.port import Database
 from slackwater.store.resource_table import PostgresResourceStore
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
-from slackwater.testing.resources import MemoryResourceStore
 
 SHARED = replace(AUTONOMY, name="MaintenanceWindow", table="")
 AS_BEFORE = {

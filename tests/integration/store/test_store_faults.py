@@ -11,6 +11,7 @@ import pytest
 from probe_service import PROBE, Broker, eventually, liveness, running
 from sqlalchemy import text
 from sqlalchemy.exc import InterfaceError
+from tests.support.postgres_server import FreshDatabase
 
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import SystemClock
@@ -19,7 +20,6 @@ from slackwater.store.copy_rows import copy_rows
 from slackwater.store.engine import Connections, PostgresDatabase, connect_database
 from slackwater.store.leases import PostgresLeases
 from slackwater.store.provision import prepare_database
-from slackwater.testing.postgres_server import FreshDatabase
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 from probe_service import PROBE, Broker, eventually, liveness, running
+from tests.support.postgres_server import FreshDatabase
+from tests.support.postgres_twin.database import twin_of
+from tests.support.store import MemoryDatabase
 
 from slackwater.model.identifiers import new_id
 from slackwater.model.time import SystemClock
 from slackwater.store.engine import connect_database
 from slackwater.store.port import Database
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.postgres_twin.database import twin_of
-from slackwater.testing.store import MemoryDatabase
 
 
 @pytest.fixture(params=["memory", "twin", "postgres"])

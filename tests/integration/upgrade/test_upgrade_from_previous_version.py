@@ -20,6 +20,8 @@ import asyncpg
 import pytest
 from running import Site, eventually
 from schema_dump import contents, definitions, session
+from tests.support.postgres_server import FreshDatabase
+from tests.support.reports import described, pod_usage, report
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.console.adapters.postgres import PostgresReadModel
@@ -35,8 +37,6 @@ from slackwater.store.migrations import Schema
 from slackwater.store.provision import prepare_database, prepare_roles
 from slackwater.store.quarantine import Quarantine
 from slackwater.store.quarantine_memory import MemoryQuarantine
-from slackwater.testing.postgres_server import FreshDatabase
-from slackwater.testing.reports import described, pod_usage, report
 
 GOLDEN = Path(__file__).parent / "golden"
 THIS_VERSION = "this version"

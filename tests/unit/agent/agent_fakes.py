@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from tests.support.clock import EPOCH, FakeClock
+
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.agent.domain.controls.catalog import KNOBS
 from slackwater.agent.domain.knobs import ContainerOf, Knob, KnobSpec, Target, Tree, Value
@@ -19,7 +21,6 @@ from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, QoSClass, Tier, default_qos
-from slackwater.testing.clock import EPOCH, FakeClock
 
 NODE = "node-1"
 CAPACITY_MILLI = 4000

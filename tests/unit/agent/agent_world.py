@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from agent_fakes import NODE, FakeDriver
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
 
 from slackwater.agent.node_agent import AgentService
 from slackwater.agent.service import build
@@ -18,9 +21,6 @@ from slackwater.agent.settings import AgentSettings
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.runtime.platform import Platform
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
 
 P = TypeVar("P", bound=Payload)
 

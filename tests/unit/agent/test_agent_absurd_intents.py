@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from agent_fakes import NODE
 from agent_world import World, eviction, throttle
+from tests.support.clock import EPOCH
 
 from slackwater.bus.codec.cloudevents import decode, encode
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.model.bounds import MOST_CPU_MILLI
-from slackwater.testing.clock import EPOCH
 
 ITEM: dict[str, Any] = {
     "id": "e1", "pod_uid": "a", "grace_seconds": 5.0, "deadline": EPOCH.isoformat(), "reason": "r", "decision_id": "d",

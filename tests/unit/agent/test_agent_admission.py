@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.clock import EPOCH
 
 from slackwater.agent.domain.admission import Command, admit, cfs_period_us, cpu_limit_milli, memory_limit_bytes
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.testing.clock import EPOCH
 
 UID = "0199-abcdef12"
 GOOD = Command(tier="batch", cpu="2", memory="1Gi", workload="etl", arguments=("true",))

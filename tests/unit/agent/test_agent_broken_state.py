@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from agent_fakes import fake_hierarchy, pod
 from agent_world import World, eviction
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.ledger_file import JsonLedger
 from slackwater.agent.adapters.linux.driver import LinuxDriver
@@ -19,7 +20,6 @@ from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.processes import process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.events.eviction_completed import EvictionCompleted
-from slackwater.testing.clock import FakeClock
 
 
 @pytest.fixture

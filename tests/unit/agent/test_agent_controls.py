@@ -17,6 +17,7 @@ import pytest
 from agent_fakes import CAPACITY_MILLI, NODE, FakeDriver, fake_hierarchy, pod
 from agent_world import World, throttle
 from example_memory_soft import MEMORY_SOFT, MemorySoft
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.linux import hierarchy as hierarchy_module
 from slackwater.agent.adapters.linux import layout as layout_module
@@ -36,7 +37,6 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.model.errors import NotFound
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.testing.clock import FakeClock
 
 WITH_EXAMPLE = (*CONTROLS, MemorySoft())  # the one entry
 WITH_KNOB = (*KNOBS, MEMORY_SOFT)
@@ -240,8 +240,8 @@ from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.runtime.platform import Platform
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
 
 clock = FakeClock()
 platform = Platform(MemoryBus(), clock, lambda service: None, Path("/nowhere"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from agent_fakes import CAPACITY_MILLI, FakeDriver, pod, texts
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.memory import MemoryJournal
 from slackwater.agent.domain.controls.control import MachineView, lowers
@@ -16,7 +17,6 @@ from slackwater.agent.domain.journal import Journal
 from slackwater.agent.domain.knobs import Knob, Target, Value
 from slackwater.agent.domain.weights import Policy
 from slackwater.agent.usecases.actuate import Actuator
-from slackwater.testing.clock import FakeClock
 
 uids = st.sampled_from(["a", "b", "c"])
 limits = st.integers(10, 2 * CAPACITY_MILLI)

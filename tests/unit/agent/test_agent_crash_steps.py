@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from agent_fakes import CAPACITY_MILLI, NODE, Crash, FakeDriver, fake_hierarchy, pod
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.linux import knob_files
 from slackwater.agent.adapters.linux.driver import LinuxDriver
@@ -31,7 +32,6 @@ from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared, WeightPolicy
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import FakeClock
 
 PODS = (pod("a"), pod("b", Tier.FREE), pod("p", Tier.PROD))
 STORY: tuple[tuple[WeightPolicy, Mapping[str, int]], ...] = (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from agent_fakes import NODE, fake_hierarchy, pod
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.linux import driver as driver_module
 from slackwater.agent.adapters.linux.driver import LinuxDriver
@@ -23,7 +24,6 @@ from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
 from slackwater.model.errors import Misconfigured
-from slackwater.testing.clock import FakeClock
 
 PODS = 40
 KEPT_BY_EACH = 6

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.agent.adapters.linux.devices import AT_MOST, LOOK_EVERY_READS, Devices, busy_ms
 from slackwater.agent.domain.devices import disk_uses, link_uses
 from slackwater.agent.domain.observation import Observation
 from slackwater.agent.domain.samples import DiskSample, LinkSample, RawSample
 from slackwater.model.devices import DiskUse, LinkUse
-from slackwater.testing.clock import EPOCH
 
 
 class Sys:

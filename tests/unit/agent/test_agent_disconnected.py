@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from agent_fakes import NODE, pod
 from agent_world import World, eviction, throttle
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
 
 from slackwater.agent.adapters.intents_file import JsonIntents
 from slackwater.agent.domain.knobs import Knob
@@ -22,8 +24,6 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.nodes import API_SERVER, EVICTIONS_BY
 from slackwater.model.tiers import Tier
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
 from slackwater.waterline import rules_codec
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.nodeqos import NodeQos

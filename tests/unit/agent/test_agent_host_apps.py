@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from structlog.testing import capture_logs
+from tests.support.clock import EPOCH, FakeClock
 
 from slackwater.agent.adapters.linux.driver import LinuxDriver
 from slackwater.agent.adapters.linux.layout import Layout
@@ -27,7 +28,6 @@ from slackwater.agent.process import main
 from slackwater.agent.settings import AgentSettings
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import EPOCH, FakeClock
 
 SECOND = 1_000_000_000
 NGINX = HostApplication("nginx", Tier.PROD, "system.slice/nginx.service")

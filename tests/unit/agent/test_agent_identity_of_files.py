@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from agent_fakes import NODE, fake_hierarchy, pod
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.linux.driver import LinuxDriver
 from slackwater.agent.adapters.linux.layout import Layout
@@ -24,7 +25,6 @@ from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import FakeClock
 from slackwater.waterline.actuation.cpu_quota import RestoreBounds, ThrottleBounds
 from slackwater.waterline.cycle import Options
 from slackwater.waterline.facts.node import MetricSeries, NodeReadings

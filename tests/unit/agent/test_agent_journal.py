@@ -8,6 +8,7 @@ from pathlib import Path
 from agent_fakes import Crash, FakeDriver, pod, texts
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.journal_file import LinesJournal
 from slackwater.agent.adapters.memory import MemoryJournal
@@ -15,7 +16,6 @@ from slackwater.agent.domain.convergence import plan
 from slackwater.agent.domain.journal import Journal, record, replay
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.usecases.actuate import Actuator
-from slackwater.testing.clock import FakeClock
 
 KNOBS = [Knob(name, "cpu_limit") for name in "abc"]
 wanted = st.dictionaries(st.sampled_from(KNOBS), st.none() | st.sampled_from(["10", "20", "30", "max"]), min_size=1)

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 from agent_fakes import FACTS
+from tests.support.bus import MemoryBus
+from tests.support.clock import EPOCH
 
 from slackwater.agent.edge.late_bus import LateBus
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.errors import Unavailable
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import EPOCH
 
 EVENT = event_of(NodeDescribed(facts=FACTS, boot_epoch="b", described_at=EPOCH), source="test", time=EPOCH)
 

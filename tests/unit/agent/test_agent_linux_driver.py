@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from agent_fakes import fake_hierarchy, pod
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.linux.driver import LinuxDriver
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, hierarchy_of
@@ -32,7 +33,6 @@ from slackwater.model.nodes import NumaNode
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.testing.clock import FakeClock
 
 VERSIONS = ("v1", "v1-comounted", "hybrid", "v2")
 

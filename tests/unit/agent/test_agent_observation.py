@@ -9,13 +9,13 @@ import pytest
 from agent_fakes import pod
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.agent.domain.observation import Instant, Observation
 from slackwater.agent.domain.rates import SHORTEST_SECONDS, ShareWindow, milli_of, remainder
 from slackwater.agent.domain.samples import PodSample, PsiTotals, RawSample
 from slackwater.agent.domain.waterlines import Waterline, above, due
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import EPOCH
 
 SECOND = 1_000_000_000
 

@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.support.clock import FakeClock
+from tests.support.reports import described, report
+
 from slackwater.agent.edge.send_queue import AT_ONCE, Outgoing
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import InvalidInput, Unavailable
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.reports import described, report
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from agent_fakes import pod
 from agent_world import no_database
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.durable import replace_file
 from slackwater.agent.adapters.journal_file import LinesJournal
@@ -22,8 +24,6 @@ from slackwater.agent.service import build
 from slackwater.agent.settings import AgentSettings
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.runtime.platform import Platform
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
 
 CLAIM = record("claim", Knob("a", "cpu_limit"), "max")
 

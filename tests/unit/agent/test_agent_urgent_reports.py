@@ -6,14 +6,15 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
+from tests.support.clock import FakeClock
+from tests.support.reports import report
+
 from slackwater.agent.edge.send_queue import Outgoing
 from slackwater.agent.edge.urgent_reports import AT_ONCE, UrgentReports
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed, crossing_of
 from slackwater.model.errors import Unavailable
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.reports import report
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from agent_fakes import fake_hierarchy, pod
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.linux.driver import LinuxDriver
 from slackwater.agent.adapters.linux.layout import Layout
@@ -18,7 +19,6 @@ from slackwater.agent.adapters.linux.processes import process_of
 from slackwater.agent.adapters.linux.registry import Entry, PodRegistry
 from slackwater.agent.adapters.linux.zones import Zones, zones_of
 from slackwater.model.pods import LABEL_NUMA, Pod
-from slackwater.testing.clock import FakeClock
 
 CPUS = {"node0": frozenset(range(4)), "node1": frozenset(range(4, 8))}
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from test_agent_disconnected import records, wanted
 from tests.kubelet.pods import NODE, container, node_pod
 from tests.kubelet.simulated_node import SimulatedNode, simulated
+from tests.support.clock import EPOCH
+from tests.support.reports import described, pod, pod_usage, report, usage
 
 from slackwater.agent.adapters.kubepods.node_source import with_node
 from slackwater.agent.domain.kubelet import pod_of
@@ -46,8 +48,6 @@ from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.start_states import StartState
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import described, pod, pod_usage, report, usage
 
 LIMITS = ReportLimits(ahead_seconds=60, behind_seconds=600)
 TEXTS = st.sampled_from(["a", "x" * 600, "two\nlines", "a\0b", "\u00a0", "", "é"]) | st.text(max_size=5)

@@ -14,6 +14,9 @@ from tests.kubelet.cluster_node import ClusterNodeScene, throttle
 from tests.kubelet.pods import NODE, container, node_pod
 from tests.kubelet.simulated_node import SimulatedNode, simulated
 from tests.kubelet.stand_in import KubeletStandIn, MountedMachine
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
 
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.knobs import ContainerOf
@@ -25,9 +28,6 @@ from slackwater.model.nodes import PodDetail
 from slackwater.model.placement_rules import NodeTaint, PlacementRules
 from slackwater.model.pods import PodStatus
 from slackwater.model.tiers import Tier
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
 
 MIB = 1 << 20
 BATCH = {"priority": 5500, "qos_class": "BestEffort"}

@@ -10,13 +10,13 @@ from agent_fakes import fake_hierarchy
 from tests.kubelet.cluster_node import ClusterNodeScene
 from tests.kubelet.simulated_node import simulated
 from tests.kubelet.stand_in import KubeletStandIn, MountedMachine
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
 
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT
 from slackwater.agent.domain.knobs import Knob, Tree
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.tiers import Tier
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
 
 
 def test_a_journal_cannot_lead_above_a_pod(tmp_path: Path) -> None:

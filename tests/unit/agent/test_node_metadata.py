@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.node_agent import described
 from slackwater.agent.settings import AgentSettings
 from slackwater.events.node_described import NodeDescribed
-from slackwater.testing.clock import FakeClock
 
 BEFORE = Path(__file__).parents[2] / "contract" / "golden" / "node.described.v1.json"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import signal
 
 import pytest
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.simulated import SimulatedDriver
 from slackwater.agent.domain.simulated_faults import TAINT, ZONE, FleetFault, faults_of, is_spare
 from slackwater.model.nodes import PodDetail
 from slackwater.model.placement_rules import PlacementRules, PodToleration
 from slackwater.model.pods import PodStatus
-from slackwater.testing.clock import FakeClock
 
 
 def driver(*faults: FleetFault) -> SimulatedDriver:

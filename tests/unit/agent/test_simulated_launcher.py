@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tests.support.clock import EPOCH, FakeClock
+
 from slackwater.agent.adapters.simulated import FLEET, SimulatedDriver
 from slackwater.agent.adapters.simulated_launcher import SimulatedLauncher
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.workload_template import node_labels
 from slackwater.model.workload_labels import START_LABEL, TEMPLATE_LABEL, offered_label
-from slackwater.testing.clock import EPOCH, FakeClock
 
 
 async def test_a_launched_pod_is_like_the_one_that_left_and_both_machines_offer_its_file() -> None:

@@ -13,6 +13,7 @@ import pytest
 from agent_fakes import FakeDriver, pod
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH, FakeClock
 
 from slackwater.agent.adapters.memory import MemoryStarts
 from slackwater.agent.domain.admission import Command
@@ -23,7 +24,6 @@ from slackwater.events.intent_declared import IntentDeclared, WorkloadStart
 from slackwater.model.errors import Unavailable
 from slackwater.model.start_states import StartState
 from slackwater.model.workload_labels import START_LABEL
-from slackwater.testing.clock import EPOCH, FakeClock
 
 DEADLINE = EPOCH + timedelta(seconds=60)
 TEMPLATE = WorkloadTemplate(

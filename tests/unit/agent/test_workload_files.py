@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.support.clock import EPOCH
 
 from slackwater.agent.adapters.linux.workload_files import MOST_BYTES, WorkloadFiles, read_template
 from slackwater.agent.domain.admission import admit
 from slackwater.agent.domain.workload_template import ReadyCheck, node_labels
 from slackwater.model.errors import InvalidInput
 from slackwater.model.workload_labels import TEMPLATE_LABEL, digest_of
-from slackwater.testing.clock import EPOCH
 
 SPEC: dict[str, Any] = {"command": ["server", "--port", "80"], "tier": "prod"}
 

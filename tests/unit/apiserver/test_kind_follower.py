@@ -9,14 +9,14 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.api_server import MemoryApiServer
+from tests.support.clock import FakeClock
 
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.kind_follower import FollowPace, KindFollower, ServerVersions
 from slackwater.apiserver.mirror import Mirror, changes_between
 from slackwater.apiserver.port import WatchChange, WatchEvent
 from slackwater.apiserver.records import KINDS, NODES, PODS, PodRecord, WatchedKind
-from slackwater.testing.api_server import MemoryApiServer
-from slackwater.testing.clock import FakeClock
 
 CPU = "slackwater.io/batch-cpu"
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from test_block_gate import Delivered
+from tests.support.reports import described, report
 
 from slackwater.bus.admin.streams import ConsumerSpec
 from slackwater.bus.codec.cloudevents import Message, encode
@@ -37,7 +38,6 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.bounds import MOST_DOCUMENT
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.reports import described, report
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 

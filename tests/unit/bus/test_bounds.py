@@ -16,6 +16,8 @@ from annotated_types import Interval, Len
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, StringConstraints, TypeAdapter, ValidationError
+from tests.support.clock import EPOCH
+from tests.support.reports import pod_usage, report
 
 from slackwater.bus.codec.cloudevents import decode, encode
 from slackwater.events.codec.body import Undecodable, check_text
@@ -27,8 +29,6 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.model import bounds
 from slackwater.model.bounds import EARLIEST, LATEST, FreeForm, OfOneMachine, TimeSpan, ValueRule
 from slackwater.model.quantities import Resources
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import pod_usage, report
 
 INT64 = 2**63
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.support.clock import FakeClock
 
 from slackwater.agent import PUBLISHES
 from slackwater.bus.codec.cloudevents import Message
@@ -22,7 +23,6 @@ from slackwater.bus.consume.dead_letters import BODY_BYTES, DeadLetter
 from slackwater.bus.consume.metrics import MOST_NODES, BusMetrics
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.clock import FakeClock
 
 
 @dataclass

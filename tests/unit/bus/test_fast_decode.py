@@ -12,6 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.support import windows
+from tests.support.reports import host_app, pod_usage, report
 
 from slackwater.bus.codec.cloudevents import decode, encode
 from slackwater.events.codec import fast_decode
@@ -28,8 +30,6 @@ from slackwater.model.placement_rules import LabelOperator, LabelRequirement, Pl
 from slackwater.model.pods import PodStatus
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
-from slackwater.testing import windows
-from slackwater.testing.reports import host_app, pod_usage, report
 
 RULES = PlacementRules(
     affinity=((LabelRequirement("zone", LabelOperator.NOT_IN, ("a",)),),),

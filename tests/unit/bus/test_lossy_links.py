@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 import pytest
+from tests.support.jetstream.broker import JetStreamBroker
+from tests.support.jetstream.client import connect_memory_bus
+from tests.support.link import SoonLink
 
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event, event_of
 from slackwater.model.errors import Unavailable
-from slackwater.testing.jetstream.broker import JetStreamBroker
-from slackwater.testing.jetstream.client import connect_memory_bus
-from slackwater.testing.link import SoonLink
 
 T = TypeVar("T")
 NOW = datetime(2026, 1, 5, tzinfo=UTC)

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
 
 from slackwater.bus.port import Done, Received, Retry, Settlement
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Unavailable
 from slackwater.model.nodes import Liveness
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 CONSUMER = "console-node-liveness-changed"

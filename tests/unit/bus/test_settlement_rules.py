@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_handlers import message
 from test_settlement import SPEC, Letters
+from tests.support.clock import FakeClock
 
 from slackwater.bus.consume.handlers import CONFLICT_SECONDS, Holding, all_or_split, each
 from slackwater.bus.consume.settlement import Settler
@@ -20,7 +21,6 @@ from slackwater.bus.port import BatchHandler, Done, Received, Settlement
 from slackwater.bus.read.replay import MOST_TRIES, Replayer
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
-from slackwater.testing.clock import FakeClock
 
 One = Received[NodeLivenessChanged]
 GOOD, DEFECT, REFUSED, CONFLICT, AWAY, MACHINE = "good", "defect", "refused", "conflict", "away", "machine"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from slackwater.testing.jetstream.api import JetStreamApi
-from slackwater.testing.jetstream.api_errors import Unmodelled
-from slackwater.testing.jetstream.broker import JetStreamBroker
+from tests.support.jetstream.api import JetStreamApi
+from tests.support.jetstream.api_errors import Unmodelled
+from tests.support.jetstream.broker import JetStreamBroker
 
 STREAM: dict[str, Any] = {"name": "T", "subjects": ["t.>"], "storage": "file"}
 

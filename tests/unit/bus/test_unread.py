@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
 
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.port import Done, Received, Settlement
@@ -17,9 +20,6 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.nodes import Liveness
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 CONSUMER = "console-node-liveness-changed"

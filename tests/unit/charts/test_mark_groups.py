@@ -7,10 +7,10 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.charts.marks import APART, LISTED, ChartMark, css_of_group, draw_marks, group_marks
 from slackwater.charts.svg import Frame, Scale
-from slackwater.testing.clock import EPOCH
 
 SPAN = 900
 FRAME = Frame(880, 240)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
 from test_drawings import END, START, assert_inside
 
 from slackwater.charts.offer_chart import ChartUnit, OfferChangeMark, OfferStep, degraded_spans, offer_chart, thinned

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from click.testing import Result
-from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "console"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "contract"))
 from served import Served, served
+from typer.testing import CliRunner
 
 from slackwater.cli.main import app
 

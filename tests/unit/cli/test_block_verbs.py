@@ -10,13 +10,13 @@ import httpx2
 import pytest
 from fastapi import APIRouter
 from served_routes import Do, doing, served
+from tests.support.clock import FakeClock
+from tests.support.ingestion.blocks import MemoryBlocks
+from tests.support.ingestion.ledger import Books
+from tests.support.store import MemoryDatabase
 
-from slackwater.ingestion.adapters.memory import Books
-from slackwater.ingestion.adapters.memory_blocks import MemoryBlocks
 from slackwater.ingestion.edge.block_routes import block_router
 from slackwater.ingestion.usecases.block_agents import BlockAgents
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.store import MemoryDatabase
 
 
 async def routers() -> Sequence[APIRouter]:

@@ -9,12 +9,12 @@ import pytest
 from click.testing import Result
 from samples import sample_of
 from served import Served, served
+from tests.support.clock import EPOCH
+from tests.support.story import SURGE
 
 from slackwater.bus.admin.streams import event_named
 from slackwater.cli.events import line_of, words_of
 from slackwater.console.edge.stream_routes import KNOWN
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.story import SURGE
 
 Run = Callable[..., Result]
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from slackwater.cli import quota_columns
 from slackwater.cli.diff import change_lines
 from slackwater.cli.main import app
+from slackwater.resources.kinds import elastic_quota
 
 Run = Callable[..., Result]
 SERVER = "http://127.0.0.1:1"
@@ -83,7 +84,7 @@ def test_pods_are_listed_by_namespace(run: Run) -> None:
 
 
 def test_what_no_pool_has_is_printed_as_no_limit() -> None:
-    assert quota_columns.maximum({"spec": {"max": {"cpu": 10**9, "memory": 2**53, "gpu": 4}}}) == (
+    assert elastic_quota.maximum({"spec": {"max": {"cpu": 10**9, "memory": 2**53, "gpu": 4}}}) == (
         "cpu=unlimited,memory=unlimited,gpu=4"
     )
     assert quota_columns.shown_amount("memory", 2**53) == "unlimited"

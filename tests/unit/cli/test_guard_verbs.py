@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from fastapi import APIRouter
-from served_routes import Do, doing, served
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "ensurance"))
 from guard_documents import DocumentScene
+from served_routes import Do, doing, served
 
 from slackwater.ensurance.edge.pools import pools_router
 from slackwater.ensurance.usecases.pool_autonomy import PoolAutonomy

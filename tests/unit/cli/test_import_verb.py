@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import strategy_scene
 import yaml
 from fastapi import APIRouter
-from served_routes import Do, doing, served
-from typer.testing import CliRunner
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "colocation"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "ensurance"))
-import strategy_scene
 from guard_documents import DocumentScene
+from served_routes import Do, doing, served
+from tests.support.kinds import KindScene
+from typer.testing import CliRunner
 
 from slackwater.cli.main import app
 from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE
 from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA
 from slackwater.resources.kinds.quota_profile import QUOTA_PROFILE
 from slackwater.runtime.resource_routes import resource_router
-from slackwater.testing.kinds import KindScene
 
 PUBLISHED = Path(__file__).parents[1] / "koordinator" / "koordinator.yaml"
 

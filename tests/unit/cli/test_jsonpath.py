@@ -54,6 +54,11 @@ DOCUMENT: Any = {
         (".users[1].name", "e2e"),
         ("users[1].name", "e2e"),
         ("{range .users[*]}{range .user.*}[{@}]{end}{end}", "[admin][7]"),
+        ("{..['name']}", "127.0.0.1 127.0.0.2 myself e2e"),
+        ("{.items[0].metadata.labels.['kubernetes.io/hostname']}", "127.0.0.1"),
+        ("{.items[?(@.metadata.labels.kubernetes\\.io/hostname=='127.0.0.1')].kind}", "None"),
+        ("{.users[?(@.name=='a@b.c')].name}{.some-name}", ""),
+        ("{range .users[*].name}{@}{.length}{end}", "myselfe2e"),
     ],
 )
 def test_a_template_gives_what_kubectl_gives(template: str, text: str) -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 from fastapi import APIRouter
-from served_routes import Do, doing, served
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "prediction"))
 from policy_scene import Replica
+from served_routes import Do, doing, served
+from tests.support.resources import MemoryResourceStore
 
 from slackwater.prediction.edge.predictor_routes import predictor_router
 from slackwater.runtime.resource_routes import resource_router
-from slackwater.testing.resources import MemoryResourceStore
 
 GOLD = """
 apiVersion: slackwater.io/v1alpha1

@@ -13,10 +13,10 @@ import pytest
 import yaml
 from click.testing import Result
 from served import END, Served, served
+from tests.support.story import FLEET, SURGE, identifier
 
 from slackwater.cli import list_kinds
 from slackwater.model.errors import InvalidInput
-from slackwater.testing.story import FLEET, SURGE, identifier
 
 Run = Callable[..., Result]
 NAMES = sorted(node.name for node in FLEET)
@@ -286,7 +286,7 @@ def test_a_template_takes_the_object_of_the_api(run: Run) -> None:
     names = well(run("get", "nodes", "-o", 'jsonpath={range .items[*]}{.name}{"\\n"}{end}'))
     assert names.split() == NAMES
     assert well(run("get", "node", "edge-7", "-o", "jsonpath={.facts.capacity.cpu_milli}")) == "8000\n"
-    assert "is not a step" in failure(run("get", "nodes", "-o", "jsonpath={.items[}"), 2)
+    assert "jsonpath: '.items['" in failure(run("get", "nodes", "-o", "jsonpath={.items[}"), 2)
 
 
 def test_rows_are_selected_and_sorted(run: Run) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.cli.decision_groups import GAP, GROUP, grouped
 from slackwater.cli.decision_list import DECISION
@@ -16,7 +17,6 @@ from slackwater.cli.list_kinds import NODE, POD
 from slackwater.cli.output import cpu, memory
 from slackwater.cli.selection import parse_selector, sort_items
 from slackwater.model.errors import InvalidInput
-from slackwater.testing.clock import EPOCH
 
 LABELS = {"zone": "a", "slackwater.io/pool": "web", "gpu": ""}
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import strategy_scene
 import yaml
 from fastapi import APIRouter
 from served_routes import Do, doing, served
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "colocation"))
-import strategy_scene
 
 from slackwater.cli.strategy_columns import tried_lines
 from slackwater.runtime.resource_routes import resource_router

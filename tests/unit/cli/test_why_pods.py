@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from click.testing import Result
 from rich.console import Console
+from tests.support.story import SURGE, identifier
 
 from slackwater.cli.decision_text import LISTED, exact, print_candidates, print_pod, verdict
-from slackwater.testing.story import SURGE, identifier
 
 Run = Callable[..., Result]
 THROTTLE = identifier("edge-7", "throttle", SURGE[0] + 25)

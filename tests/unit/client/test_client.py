@@ -11,8 +11,6 @@ from pathlib import Path
 
 import httpx2
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "console"))
 from served import Served, served
 
 from slackwater.cli.openapi import document

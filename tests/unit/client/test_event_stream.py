@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 import time
 from collections.abc import Generator, Sequence
 from functools import partial
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "console"))
 from served import served
+from tests.support.story import SURGE
 
 import slackwater.client
 from slackwater.client import AsyncClient, Client
 from slackwater.client.event_stream import EventParser, WatchedEvent, names_text
 from slackwater.client.transport import keep_reading
 from slackwater.model.errors import InvalidInput, Unavailable
-from slackwater.testing.story import SURGE
 
 
 def following(client: Client, types: str, place: str = "") -> Generator[WatchedEvent]:

@@ -8,11 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "console"))
 from served import served
+from tests.support.story import SURGE
 
 from slackwater.client import AsyncClient, Client
-from slackwater.testing.story import SURGE
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "how-to" / "call-from-python.md").read_text()

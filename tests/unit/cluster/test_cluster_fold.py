@@ -11,13 +11,13 @@ import numpy as np
 from cluster_events import EPOCH, NODES, UIDS, events, histories, key_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.plain_cluster import Amount, PlainCluster, PlainNode, PlainPod
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.cluster.view import NONE, QOS_CLASSES, TIERS, Amounts, ClusterView, LivenessCode, Source, ViewColumn
 from slackwater.events.envelope import Event
 from slackwater.events.pod_columns import by_columns
 from slackwater.events.usage_reported import UsageReported
-from slackwater.testing.plain_cluster import Amount, PlainCluster, PlainNode, PlainPod
 
 NOW = EPOCH + timedelta(seconds=100)
 Step = Event[Any] | tuple[str, int]

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.clock import EPOCH
+from tests.support.reports import described, pod, pod_usage, report, usage
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.cluster.rows import Interned
@@ -19,8 +21,6 @@ from slackwater.events.measures import PodUsage
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.model.quantities import Resources
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import described, pod, pod_usage, report, usage
 
 
 def event(data: Any) -> Event[Any]:

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from tests.support.statements import Answers, StatementUnit
+from tests.support.store import MemoryDatabase
+
 from slackwater.colocation.adapters.node_rows import KeyedFollowerStore
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore
@@ -16,8 +19,6 @@ from slackwater.events.envelope import Event
 from slackwater.model.quantities import Resources
 from slackwater.offers.node import NodeState
 from slackwater.offers.strategy import Strategy
-from slackwater.testing.statements import Answers, StatementUnit
-from slackwater.testing.store import MemoryDatabase
 
 Values = Mapping[str, Any]
 

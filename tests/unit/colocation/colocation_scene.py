@@ -7,6 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from colocation_memory import MemoryColocationStore, OneStrategy
+from tests.support.clock import FakeClock
+from tests.support.windows import FIRST_NUMBER, START, described, window
 
 from slackwater.bus.port import Received
 from slackwater.colocation.edge.events import ColocationEvents
@@ -24,8 +26,6 @@ from slackwater.model.nodes import Liveness
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.offers.strategy import Strategy
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.windows import FIRST_NUMBER, START, described, window
 
 
 class Colocation:

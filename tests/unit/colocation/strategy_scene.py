@@ -7,6 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 from colocation_memory import MemoryColocationStore, followers_of
+from tests.support.clock import FakeClock
+from tests.support.resources import MemoryResourceStore
+from tests.support.windows import START, described, window
 
 from slackwater.bus.port import Received
 from slackwater.colocation.edge.events import ColocationEvents
@@ -24,9 +27,6 @@ from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.resources.change import Change, ChangeResources
 from slackwater.resources.kinds.colocation_strategy import COLOCATION_STRATEGY
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.resources import MemoryResourceStore
-from slackwater.testing.windows import START, described, window
 
 OWN = "slackwater.io/colocation-strategy"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from colocation_scene import Colocation
+from tests.support.windows import window
 
 from slackwater.events.envelope import Event
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.pods import LABEL_NUMA
-from slackwater.testing.windows import window
 
 
 def bound(event: Event[UsageWindowed], zone: str) -> Event[UsageWindowed]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from strategy_scene import OWN, Replica, document, strategy
+from tests.support.resources import MemoryResourceStore
 
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases import follow_strategies, strategy_set
@@ -20,7 +21,6 @@ from slackwater.offers.node import NodeState
 from slackwater.offers.strategy_layers import NodeOverrides
 from slackwater.resources.selectors import Selector
 from slackwater.resources.store import StoredResource
-from slackwater.testing.resources import MemoryResourceStore
 
 
 def test_a_document_names_its_nodes() -> None:

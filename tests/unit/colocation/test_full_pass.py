@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from colocation_scene import Colocation, received
+from tests.support.windows import described, window
 
 from slackwater.colocation.ports import Found
 from slackwater.colocation.usecases.full_pass import EVERY, ON_ITS_WAY_SECONDS, SLICE, FullPass, Passed
@@ -20,7 +21,6 @@ from slackwater.model.quantities import Resources
 from slackwater.offers.node import NodeState
 from slackwater.offers.publish_gate import PublishGate
 from slackwater.offers.strategy import MidMode, Strategy
-from slackwater.testing.windows import described, window
 
 DYNAMIC = Strategy(mid_mode=MidMode.DYNAMIC, mid_cpu_threshold_percent=10)
 

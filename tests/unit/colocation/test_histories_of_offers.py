@@ -11,6 +11,7 @@ from typing import Any
 from drawn import strategies
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from tests.support.windows import START, described, usage
 
 from slackwater.colocation.ports import FollowedStrategy
 from slackwater.colocation.usecases.node_updates import apply_description, apply_liveness, apply_peaks, apply_usage
@@ -29,7 +30,6 @@ from slackwater.model.tiers import QoSClass, Tier
 from slackwater.offers.node import NodeState
 from slackwater.offers.reservation import safety_margin
 from slackwater.offers.strategy import MarginMode, MidMode, Strategy
-from slackwater.testing.windows import START, described, usage
 
 UIDS = ("a", "b", "c", "d")
 amounts = st.integers(0, 20_000)

@@ -9,6 +9,7 @@ from colocation_scene import Colocation
 from drawn import kinds, resources, snapshots, strategies
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.windows import window
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.quantities import Resources
@@ -18,7 +19,6 @@ from slackwater.offers.mid import node_offers
 from slackwater.offers.snapshot import HostApp, NodeSnapshot
 from slackwater.offers.snapshot_json import snapshot_from_json, snapshot_to_json
 from slackwater.offers.strategy import CountingPolicy, Strategy
-from slackwater.testing.windows import window
 
 NODE = NodeSnapshot(Resources(10_000, 0), Resources(), (), Resources(200, 0))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from colocation_scene import Colocation
+from tests.support.windows import described, window
 
 from slackwater.bus.consume.handlers import Verdicts
 from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Done, Received, Reject
 from slackwater.events.envelope import Event
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.testing.windows import described, window
 
 
 def received(event: Event[Any], position: int) -> Received[Any]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from colocation_scene import Colocation, received
+from tests.support.windows import described
 
 from slackwater.events.envelope import event_of
 from slackwater.events.resources_offered import StatusOffered
@@ -14,7 +15,6 @@ from slackwater.model.quantities import Resources
 from slackwater.offers.node_notes import NodeNotes, NodeStatus, allocatable_of, notes_of
 from slackwater.offers.reserved_amounts import ThirdParty
 from slackwater.offers.strategy import MidMode, Strategy
-from slackwater.testing.windows import described
 
 GIB = 2**30
 CAPACITY = Resources(8000, 16 * GIB)

@@ -8,6 +8,8 @@ from datetime import timedelta
 
 import pytest
 from colocation_scene import Colocation, received
+from tests.support.clock import FakeClock
+from tests.support.windows import described, window
 
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.ports import FollowedStrategy
@@ -22,8 +24,6 @@ from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.offers.node import NodeState
 from slackwater.offers.strategy import Strategy
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.windows import described, window
 
 
 async def offering_something() -> Colocation:

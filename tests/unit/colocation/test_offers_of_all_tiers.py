@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 from colocation_scene import Colocation
 from pydantic import TypeAdapter
+from tests.support.windows import START, window
 
 from slackwater.colocation.ports import FollowedStrategy
 from slackwater.colocation.usecases.recompute_offer import age_offers, recompute
@@ -20,7 +21,6 @@ from slackwater.model.nodes import Liveness
 from slackwater.model.quantities import Resources
 from slackwater.offers.node import NodeState
 from slackwater.offers.strategy import CountingPolicy, MidMode, Strategy
-from slackwater.testing.windows import START, window
 
 DYNAMIC = Strategy(mid_mode=MidMode.DYNAMIC, mid_cpu_threshold_percent=10, mid_memory_threshold_percent=10)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from colocation_scene import Colocation
+from tests.support.windows import described, window
 
 from slackwater.bus.consume.handlers import Verdicts
 from slackwater.bus.consume.stats import Counters
@@ -15,7 +16,6 @@ from slackwater.colocation.usecases import recompute_offer
 from slackwater.colocation.usecases.recompute_offer import revisit
 from slackwater.events.envelope import Event
 from slackwater.offers.node import NodeState
-from slackwater.testing.windows import described, window
 
 
 def received(event: Event[Any], position: int) -> Received[Any]:

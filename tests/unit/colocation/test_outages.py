@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NoReturn, cast
 
 import pytest
+from tests.support.clock import FakeClock
+from tests.support.windows import described
 
 from slackwater.bus.consume.handlers import Verdicts
 from slackwater.bus.consume.stats import Counters
@@ -12,8 +14,6 @@ from slackwater.bus.port import Received, Retry
 from slackwater.colocation.edge.events import ON_DESCRIBED, ColocationEvents
 from slackwater.colocation.usecases.recompute_offer import Offering
 from slackwater.model.errors import Conflict, Unavailable
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.windows import described
 
 
 class _Away:

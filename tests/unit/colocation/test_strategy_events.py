@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from strategy_scene import OWN, Replica
 from strategy_scene import strategy as document
+from tests.support.windows import START
 
 from slackwater.colocation.usecases.colocation_strategy import nodes_of
 from slackwater.events.strategy_followed import StrategyFollowed
-from slackwater.testing.windows import START
 
 HOUR = timedelta(hours=1)
 

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from fastapi import FastAPI
+from tests.support.bus import MemoryBus
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story import story
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.events import routes
 from slackwater.console.edge.stream import Streams
 from slackwater.console.service import routers_of
@@ -20,11 +21,6 @@ from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.envelope import Event, Payload
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.story import story
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "charts"))
 
 NOW = EPOCH + timedelta(hours=10)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+from tests.support.clock import EPOCH
+
 from slackwater.demo.director import summary_path
 from slackwater.demo.machine.other_work import OtherWork
 from slackwater.demo.machine.request_bench import MeasuredStretch
@@ -13,7 +15,6 @@ from slackwater.demo.report import Turn, report
 from slackwater.demo.scenes.lend import LEND, LendTurn
 from slackwater.demo.summary import RunSummary, SceneSummary
 from slackwater.runtime.state import DEMO_PICTURES
-from slackwater.testing.clock import EPOCH
 
 TURNS = [
     Turn(

@@ -11,8 +11,11 @@ from typing import Any
 
 import anyio
 import grpc.aio
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.reports import described
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.edge.rpc import Colocation, rpc_part
 from slackwater.events.envelope import event_of
@@ -22,9 +25,6 @@ from slackwater.model.time import SystemClock
 from slackwater.runtime.rpc import RpcServer
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings, RpcSettings
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.reports import described
 from slackwater.v1 import colocation_service_pb2 as api
 from slackwater.v1 import colocation_service_pb2_grpc as stubs
 

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from tests.support.broker_admin import MemoryAdmin
+from tests.support.bus import MemoryBus
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story import FLEET, LENGTH_SECONDS, story
+from tests.support.story_resources import resources
+
 from slackwater.bus.consume.dead_letters import DeadLetter
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.fleet import LEVEL_SECONDS, FleetLevel
 from slackwater.console.edge.events import routes
 from slackwater.console.edge.stream import Streams
@@ -27,11 +33,6 @@ from slackwater.model.quantities import Resources
 from slackwater.offers.lent_use import lent_use
 from slackwater.runtime.http import HttpServer, build_app
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.broker_admin import MemoryAdmin
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.story import FLEET, LENGTH_SECONDS, story
-from slackwater.testing.story_resources import resources
 
 END = EPOCH + timedelta(hours=10)
 

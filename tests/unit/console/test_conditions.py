@@ -12,8 +12,10 @@ import pytest
 from console_app import console_app
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.reports import report
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.chain import chain_of
 from slackwater.console.domain.conditions import as_of, closing
 from slackwater.console.domain.formatting import outcome
@@ -27,8 +29,6 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import DuplicateAgent, NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.model.nodes import Liveness
-from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.reports import report
 
 NOW = EPOCH + timedelta(hours=10)
 """As the clock of the fixtures stands."""

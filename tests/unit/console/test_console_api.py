@@ -8,10 +8,9 @@ from typing import Any
 
 import httpx2
 import pytest
-
-from slackwater.console.adapters.memory import MemoryReadModel
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.story import FLEET, SURGE, identifier
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story import FLEET, SURGE, identifier
 
 
 async def _no_checks() -> list[Any]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.charts.units import amount
 from slackwater.console.domain.chain import chain_of
 from slackwater.console.domain.formatting import outcome, short, shortfall
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import DecisionRecord, Replay, Term
-from slackwater.testing.clock import EPOCH
 
 
 def decision(kind: DecisionKind, result: int, *, mode: Mode = Mode.THROTTLE, remaining: int = 0) -> DecisionRecord:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from tests.support.reports import GIB, host_app, pod_usage, report
+
 from slackwater.cli.describe import _usage
 from slackwater.console.adapters.postgres import _USAGE, _latest_row
 from slackwater.console.domain.views import HostAppUsed
@@ -14,7 +16,6 @@ from slackwater.console.usecases.translate import usage_point
 from slackwater.events.envelope import event_of
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
-from slackwater.testing.reports import GIB, host_app, pod_usage, report
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 DATA = report(

@@ -11,9 +11,10 @@ import httpx2
 from console_app import console_app
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
 
 from slackwater.bus.admin.broker_admin import ClosedAdmin
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.views import DecisionFilter, UsagePoint
 from slackwater.console.edge.stream import Streams
 from slackwater.console.usecases.decision_pages import PAGE, READ, decision_list
@@ -23,7 +24,6 @@ from slackwater.console.usecases.pictures import LEAST_SPAN, SPAN, begin_of
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Replay
 from slackwater.model.quantities import Resources
-from slackwater.testing.clock import EPOCH, FakeClock
 
 NOW = EPOCH + timedelta(hours=1)
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import httpx2
 import pytest
 from console_app import console_app
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story import FLEET, SURGE, identifier, story
 
 import slackwater.console
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.views import IntentView
 from slackwater.console.edge.stream import Streams
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.node_described import NodeDescribed
-from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.story import FLEET, SURGE, identifier, story
 
 
 def client_of(model: MemoryReadModel, streams: Streams, clock: FakeClock) -> httpx2.AsyncClient:

@@ -8,10 +8,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.console.edge.pages import Key, behind_key, micros, moment_of, paged, token_of
 from slackwater.model.errors import InvalidInput
-from slackwater.testing.clock import EPOCH
 
 NAMES = st.text(st.characters(exclude_characters="\0"), max_size=4)
 """PostgreSQL, where they are kept, takes no NUL."""

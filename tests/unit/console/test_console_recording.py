@@ -7,19 +7,20 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story import story
+
 from slackwater.bus.admin.streams import load
 from slackwater.bus.consume.handlers import Verdicts
 from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Done, Received, Reject, Retry
 from slackwater.console import CONSUMES
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.events import recording, routes
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.story import story
 
 
 def reports(clock: FakeClock) -> list[Event[Any]]:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.bus import MemoryBus
+from tests.support.clock import EPOCH, FakeClock
 
 from slackwater.console.domain.stream_query import chosen, matches, names_of, positions_of, split, token_of
 from slackwater.console.edge.stream import StreamQuery, Streams
@@ -22,8 +24,6 @@ from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.nodes import Liveness
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import EPOCH, FakeClock
 
 BOTH = (NodeLivenessChanged, IntentObserved)
 

@@ -6,9 +6,9 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import FakeClock
 
 from slackwater.console.usecases.report_sampling import ReportSampling
-from slackwater.testing.clock import FakeClock
 
 
 async def rounds(

@@ -10,19 +10,19 @@ import httpx2
 import pytest
 import pytest_asyncio
 from console_app import console_app
+from tests.support.broker_admin import MemoryAdmin
+from tests.support.bus import MemoryBus
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story import story
 
 from slackwater.bus.codec.cloudevents import MESSAGE_ID, encode
 from slackwater.bus.consume.dead_letters import DeadLetter
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.nodes import Liveness
-from slackwater.testing.broker_admin import MemoryAdmin
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.story import story
 
 NASTY = "<script>alert(1)</script>"
 

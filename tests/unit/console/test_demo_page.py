@@ -8,13 +8,13 @@ import httpx2
 import pytest
 from console_app import console_app
 from demo_files import REPORT, demo_folder, write_summary
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
 
 from slackwater.console.adapters.demo_files import DemoFiles
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
 from slackwater.demo.summary import SceneSummary
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
 
 
 @pytest.fixture

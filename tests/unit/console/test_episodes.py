@@ -7,12 +7,12 @@ from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.console.domain.episodes import DecisionRow, last_of, rows_of
 from slackwater.console.domain.views import DecisionSummary
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action
-from slackwater.testing.clock import EPOCH
 
 
 def step(

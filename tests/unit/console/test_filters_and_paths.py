@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx2
 import pytest
 from console_app import console_app
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
-from slackwater.testing.clock import FakeClock
 
 
 @pytest.mark.parametrize("path", ["/v1/offers", "/v1/nodes", "/v1/pods", "/v1/decisions"])

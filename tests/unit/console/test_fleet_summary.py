@@ -8,9 +8,10 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
 
 from slackwater.bus.admin.broker_admin import ClosedAdmin
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.agent import agent_lines
 from slackwater.console.domain.fleet import FRESH, gained, held_pods, is_fresh, order, state_of
 from slackwater.console.domain.formatting import equation
@@ -22,7 +23,6 @@ from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action, DecisionRecord, Replay, Term
 from slackwater.model.quantities import Resources
 from slackwater.offers.lent_use import lent_use
-from slackwater.testing.clock import EPOCH, FakeClock
 
 NOW = EPOCH + timedelta(hours=1)
 

@@ -10,8 +10,11 @@ from datetime import UTC, datetime, timedelta
 import httpx2
 import pytest
 from console_app import console_app
+from tests.support.bus import MemoryBus
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story import story
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.policies import policy_state
 from slackwater.console.domain.resources import ResourceView
 from slackwater.console.domain.strategies import StrategyView
@@ -20,9 +23,6 @@ from slackwater.console.edge.stream import Streams
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.identifiers import new_id
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.story import story
 
 AT = datetime(2026, 1, 5, 9, tzinfo=UTC)
 

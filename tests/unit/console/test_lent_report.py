@@ -8,8 +8,10 @@ from datetime import timedelta
 import pytest_asyncio
 from prometheus_client import CollectorRegistry
 from served import END, record_all
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story import story
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.domain.fleet import FRESH
 from slackwater.console.usecases.fleet_level import FleetLevelRecorder
@@ -17,8 +19,6 @@ from slackwater.console.usecases.lent_report import NAMED_PODS, lent_report
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.model.quantities import Resources
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.story import story
 
 LATER = END + timedelta(minutes=1)
 

@@ -12,10 +12,10 @@ from urllib.parse import urljoin, urlsplit
 import httpx2
 import pytest
 from served import Served, served
+from tests.support.clock import EPOCH
 
 from slackwater.charts.level_chart import gap_of
 from slackwater.console.edge.templates_environment import place_href
-from slackwater.testing.clock import EPOCH
 
 HTML = {"Accept": "text/html"}
 MOST = 25

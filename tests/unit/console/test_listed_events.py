@@ -11,8 +11,9 @@ from typing import Any
 import httpx2
 import pytest
 from console_app import console_app
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.events import projections, routes
 from slackwater.console.edge.stream import Streams
 from slackwater.console.usecases.event_list import LISTED, columns_of
@@ -21,7 +22,6 @@ from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.state_quarantined import QuarantineReason, StateQuarantined
-from slackwater.testing.clock import FakeClock
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 LIVENESS = "node.liveness_changed"

@@ -11,20 +11,20 @@ from console_app import console_app
 from hypothesis import given
 from hypothesis import strategies as st
 from test_drawings import assert_inside
+from tests.support.broker_admin import MemoryAdmin
+from tests.support.bus import MemoryBus
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
 
 from slackwater.bus.admin.broker_admin import ClosedAdmin, admin_of
 from slackwater.charts.latency_chart import BINS, DurationSpread, bins, height_of, latency_chart, percentile, position
 from slackwater.charts.svg import Frame
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.loop import CheckView, ProcessView, ServiceView, limited_rows, service_rows
 from slackwater.console.edge.stream import Streams
 from slackwater.console.usecases.loop_page import loop_page
 from slackwater.model.errors import Unavailable
 from slackwater.model.limited_resource import Limited, LimitedResource
 from slackwater.runtime.service_list import service_names
-from slackwater.testing.broker_admin import MemoryAdmin
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import EPOCH, FakeClock
 
 NOW = EPOCH + timedelta(hours=10)
 durations = st.lists(st.floats(0, 1000), max_size=60)

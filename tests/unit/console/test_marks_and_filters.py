@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.support.clock import EPOCH
 
 from slackwater.charts.level_chart import LevelSample, level_chart
 from slackwater.charts.svg import Frame
@@ -18,7 +19,6 @@ from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action
 from slackwater.events.intent_declared import IntentDeclared, LocalWaterline, WeightPolicy
 from slackwater.model.errors import InvalidInput
-from slackwater.testing.clock import EPOCH
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 FRAME = Frame(880, 240)

@@ -11,9 +11,11 @@ import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story_moves import gain_record, moves
 
 from slackwater.charts.load_chart import load_chart, load_frame
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.moves import (
     BUCKETS,
     MeasuredLoad,
@@ -26,8 +28,6 @@ from slackwater.console.domain.moves import (
 from slackwater.console.usecases.moves_page import MOST_JOBS, compare_loads, moves_page, stage_tiles
 from slackwater.model.quantities import Resources
 from slackwater.podmigration.jobs import MigrationPhase, MigrationStep
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.story_moves import gain_record, moves
 
 NOW = EPOCH + timedelta(hours=1)
 STAGES = list(PipelineStage)

@@ -9,15 +9,15 @@ from dataclasses import replace
 import httpx2
 import pytest
 from console_app import console_app
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story import FLEET, SURGE, UNPREDICTED, identifier
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.pools import PoolRow
 from slackwater.console.edge.stream import Streams
 from slackwater.console.usecases.overview import RESOURCES, overview_page
 from slackwater.console.usecases.pool_levels import DRAWN, pool_levels
 from slackwater.model.quantities import Resources
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.story import FLEET, SURGE, UNPREDICTED, identifier
 
 LENGTH = 900
 

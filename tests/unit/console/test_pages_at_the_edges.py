@@ -8,17 +8,17 @@ from datetime import datetime, timedelta
 import httpx2
 import pytest
 from console_app import console_app
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story import story
 
 from slackwater.charts.pool_chart import PoolLevel, pool_chart, pool_frame
 from slackwater.charts.stacks import StackLayer
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.edge.stream import Streams
 from slackwater.console.edge.templates_environment import NOTHING, environment
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.time import Clock
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.story import story
 
 
 class At:

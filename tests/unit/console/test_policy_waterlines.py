@@ -7,13 +7,13 @@ from typing import Any
 import httpx2
 import pytest
 from console_app import console_app
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.fleet import DEFAULT_WATERLINE
 from slackwater.console.domain.policies import fleet_waterline, own_waterlines
 from slackwater.console.domain.resources import ResourceView
 from slackwater.console.edge.stream import Streams
-from slackwater.testing.clock import EPOCH, FakeClock
 
 
 def rule(value: object, metric: str = "prod_cpu_pressure", **more: object) -> dict[str, object]:

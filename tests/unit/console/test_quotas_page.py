@@ -12,16 +12,16 @@ import httpx2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story_quotas import CPU, MEMORY, quotas
 
 from slackwater.charts.quota_chart import LEDGER_GAP_SECONDS, QuotaSample, quota_bullet, quota_history
 from slackwater.charts.svg import Frame
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.quota_points import LARGE_SECONDS, SMALL_SECONDS, SMALL_TREE, QuotaAmounts, ledger_time
 from slackwater.console.usecases.quotas_page import MOST_CHARTS, debts_of, quotas_page, rows_of
 from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted
 from slackwater.fairshare.documents import MOST_BYTES, MOST_CORES
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.story_quotas import CPU, MEMORY, quotas
 
 LEDGERS: Sequence[QuotaAccounted] = [event.data for event in quotas(EPOCH, 900)]
 LAST = LEDGERS[-1]

@@ -13,17 +13,17 @@ import pytest
 import pytest_asyncio
 from console_app import console_app
 from served import record_all
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story_resources import resources
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.resources import KEPT_GENERATIONS, ResourceView
 from slackwater.console.edge.stream import Streams
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.resources import catalog
 from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.resources.store import KEPT_GENERATIONS as KEPT_BY_SERVICES
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.story_resources import resources
 
 AT = datetime(2026, 1, 5, 9, tzinfo=UTC)
 

@@ -12,10 +12,10 @@ import grpc
 import grpc.aio
 import pytest
 from rpc_world import PATIENCE_SECONDS, Client, RpcWorld, Served
+from tests.support.reports import described
 
 from slackwater.console.domain.views import OfferView
 from slackwater.model.quantities import Resources
-from slackwater.testing.reports import described
 from slackwater.v1 import colocation_service_pb2 as api
 from slackwater.v1 import node_pb2
 

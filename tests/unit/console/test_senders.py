@@ -11,10 +11,14 @@ import httpx2
 import pytest
 import pytest_asyncio
 from console_app import console_app
+from tests.support.broker_admin import MemoryAdmin
+from tests.support.bus import MemoryBus
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.reports import described
 
 from slackwater.bus.admin.broker_admin import ClosedAdmin, dead_letter_row
 from slackwater.bus.consume.dead_letters import DeadLetter
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.senders import SenderBlock, SentLetter, senders_of, worst_of
 from slackwater.console.edge.events import routes
 from slackwater.console.edge.stream import Streams
@@ -26,10 +30,6 @@ from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.broker_admin import MemoryAdmin
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.reports import described
 
 NASTY = "<script>alert(1)</script>"
 BLOCK = SenderBlock(NASTY, "ada", EPOCH)

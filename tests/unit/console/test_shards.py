@@ -8,14 +8,14 @@ from typing import Any
 
 import httpx2
 from console_app import console_app
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.console.read_model import MemoryReadModel
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.loop import LeaseView, ProcessView, ServiceView
 from slackwater.console.domain.shards import replicas_of, shard_views
 from slackwater.console.edge.stream import Streams
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.runtime.service_list import service_list
-from slackwater.testing.clock import EPOCH, FakeClock
 
 NOW = EPOCH + timedelta(hours=1)
 

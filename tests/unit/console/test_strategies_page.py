@@ -13,13 +13,13 @@ import pytest
 from console_app import console_app
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.strategies import StrategyView, field_lines, in_order, lines_of, node_strategy
 from slackwater.console.edge.stream import Streams
 from slackwater.offers.strategy_layers import NodeOverrides, PoolStrategy, layers_of, merged
 from slackwater.resources.selectors import Selector
-from slackwater.testing.clock import FakeClock
 
 AT = datetime(2026, 1, 5, 9, tzinfo=UTC)
 

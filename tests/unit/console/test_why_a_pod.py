@@ -9,8 +9,9 @@ from typing import Any
 import httpx2
 import pytest
 from test_console_api import answer, api, problem
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.story import SURGE, identifier, story
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.arithmetic import relief_of, working_of
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.chain import chain_of
@@ -23,7 +24,6 @@ from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action, Alternative, DecisionRecord, Input, Replay, Term
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import InvalidInput, NotFound
-from slackwater.testing.story import SURGE, identifier, story
 
 __all__ = ["api"]
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn import strategies
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from served import record_all
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "colocation"))
-sys.path.insert(0, str(Path(__file__).parents[1] / "offers"))
-from drawn import strategies
 from test_histories_of_offers import Node, Step, predictions, steps, windows
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.windows import described, window
 
 from slackwater.colocation.ports import FollowedStrategy
 from slackwater.colocation.usecases.node_updates import apply_description, apply_usage
 from slackwater.colocation.usecases.recompute_offer import recompute
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.views import OfferView, Why
 from slackwater.console.usecases.explain import why
 from slackwater.console.usecases.record_events import RecordEvents
@@ -34,8 +31,6 @@ from slackwater.model.errors import NotFound
 from slackwater.model.quantities import Resources
 from slackwater.offers.node import NodeState
 from slackwater.offers.strategy import MidMode, Strategy
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.windows import described, window
 
 SUBJECTS = ("batch-cpu", "batch-memory", "mid-cpu", "mid-memory")
 SAID_BY_THE_STRATEGY = "cluster@1"

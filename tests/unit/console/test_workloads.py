@@ -9,11 +9,11 @@ from typing import Any
 import httpx2
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.console.domain.views import PodView
 from slackwater.console.domain.workloads import workloads_of
 from slackwater.model.quantities import Resources
-from slackwater.testing.clock import EPOCH
 
 POD = PodView(
     uid="u",

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
+from tests.support.console.read_model import MemoryReadModel
 
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.domain.fleet import LEVEL_SECONDS, FleetLevel
 from slackwater.console.usecases.overview import SPANS, kept_levels
 from slackwater.console.usecases.pictures import LEAST_SPAN
-from slackwater.testing.clock import EPOCH
 
 NOW = EPOCH + timedelta(days=3)
 

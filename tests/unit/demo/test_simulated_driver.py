@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH, FakeClock
 
 from slackwater.agent.adapters.simulated import CpuClaim, SimulatedDriver, divide, fill, settle
 from slackwater.agent.adapters.simulated_load import (
@@ -29,7 +30,6 @@ from slackwater.cli.simulated_day import SURGE_RULE
 from slackwater.demo.scenes.fleet import WATERLINE
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import EPOCH, FakeClock
 
 CAPACITY = 8000.0
 

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ async def test_a_certificate_is_renewed_when_a_third_of_its_time_is_left(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     before = cluster.of("sw-nats")["tls.crt"]
-    monkeypatch.setattr(authority, "DAY_SECONDS", 3 * 86_400 + 1)  # the third of it is the whole time
+    monkeypatch.setattr(authority, "RENEW_BEFORE", timedelta(days=authority.CERTIFICATE_DAYS + 1))
     assert await again(cluster) == ["sw-nats"]
     renewed = cluster.of("sw-nats")["tls.crt"]
     assert renewed != before

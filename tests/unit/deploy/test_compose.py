@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from deploy_files import NODE, ROOT, files_below, parse
+from tests.support.servers import NATS_IMAGE, POSTGRES_IMAGE
 
 from slackwater.bus.access.tokens import UserCredentials, claims_of
 from slackwater.cli.composition import PARTS
 from slackwater.runtime.settings import USUAL_PORT, USUAL_RPC_PORT
-from slackwater.testing.servers import NATS_IMAGE, POSTGRES_IMAGE
 
 OURS = "slackwater:local"
 CAPABILITIES = {

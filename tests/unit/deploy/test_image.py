@@ -13,9 +13,9 @@ from fnmatch import fnmatch
 
 import pytest
 from deploy_files import ROOT
+from tests.support.dockerfile import stage_of, stages
 
 from slackwater.runtime.settings import USUAL_PORT, USUAL_RPC_PORT
-from slackwater.testing.dockerfile import stage_of, stages
 
 DOCKERFILE = (ROOT / "deploy" / "docker" / "Dockerfile").read_text()
 FINAL = {"image": "requirements-image.lock", "agent": "requirements-agent.lock"}

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 import yaml
 from deploy_files import ROOT, as_job, documents, files_below, parse
+from tests.support.api_server import MemoryApiServer
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.kubepods.driver import KubernetesDriver
 from slackwater.agent.service import build_in_cluster
@@ -17,9 +20,6 @@ from slackwater.apiserver.records import NODES
 from slackwater.cli.composition import SHARED
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.settings import USUAL_PORT, USUAL_RPC_PORT
-from slackwater.testing.api_server import MemoryApiServer
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
 
 ALL = list(documents())
 WORKLOADS = [

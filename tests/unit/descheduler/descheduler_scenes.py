@@ -9,6 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 import httpx2
+from tests.support.kinds import no_checks
+from tests.support.reports import described, pod, usage
+from tests.support.scene import Scene
 
 from slackwater.descheduler.service import DeschedulerService, build
 from slackwater.descheduler.settings import DeschedulerSettings
@@ -22,9 +25,6 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.model.pods import Pod
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.kinds import no_checks
-from slackwater.testing.reports import described, pod, usage
-from slackwater.testing.scene import Scene
 
 CORE = 1000
 POOLS = [{"name": "all", "lowThresholds": {"cpu": 40, "memory": 90}, "highThresholds": {"cpu": 60, "memory": 95}}]

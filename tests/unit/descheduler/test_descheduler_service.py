@@ -13,6 +13,7 @@ import pytest
 from descheduler_scenes import CORE, SPEC, DeschedulerScene, client_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.reports import pod
 
 from slackwater.cli.applied_plan import applied_lines
 from slackwater.cli.plan import lines, list_lines
@@ -29,7 +30,6 @@ from slackwater.model.placement_rules import AntiAffinityRule, NodeTaint, Placem
 from slackwater.model.pods import PodStatus
 from slackwater.podmigration.jobs import MigrationMode, job_name
 from slackwater.resources.hooks import InForce
-from slackwater.testing.reports import pod
 
 
 async def hot_scene() -> DeschedulerScene:

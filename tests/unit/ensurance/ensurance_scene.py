@@ -8,6 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry
+from tests.support.clock import FakeClock
+from tests.support.resources import MemoryResourceStore
+from tests.support.store import MemoryDatabase
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.adapters.guard_rows import GUARDED, STANDING, KeyedGuardStore
@@ -44,9 +47,6 @@ from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
 from slackwater.resources.change import ChangeResources
 from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.resources import MemoryResourceStore
-from slackwater.testing.store import MemoryDatabase
 from slackwater.waterline.nodeqos import NodeQos
 
 P = TypeVar("P", bound=Payload)

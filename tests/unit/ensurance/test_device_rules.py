@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from ensurance_scene import described, reported
 from guard_documents import DocumentScene
+from tests.support.clock import EPOCH
 
 from slackwater.agent.domain.disconnected import Machine
 from slackwater.agent.domain.limits import ReadLimits
@@ -21,7 +22,6 @@ from slackwater.model.pods import Pod
 from slackwater.resources.kinds.avoidance_action import AVOIDANCE_ACTION
 from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.resources.kinds.pod_qos import POD_QOS
-from slackwater.testing.clock import EPOCH
 from slackwater.waterline.facts.node import NodeReadings
 from slackwater.waterline.node_guard import GuardState
 from slackwater.waterline.registry.built_in import BUILT_IN

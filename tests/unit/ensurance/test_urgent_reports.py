@@ -11,14 +11,14 @@ from ensurance_scene import Scene, described, reported
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_histories import in_a_loop
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
 
 from slackwater.ensurance.edge.events import consumers
 from slackwater.events.envelope import Event
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed, crossing_of, report_of
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
 
 IGNORED = "slackwater_ensurance_reports_ignored_total"
 

@@ -19,6 +19,9 @@ events.__path__.append(str(Path(__file__).parent / "example"))  # as if the file
 import httpx2  # noqa: E402 - all of the product is imported after the event is there
 from contracts import generate  # noqa: E402
 from prometheus_client import CollectorRegistry, generate_latest  # noqa: E402
+from tests.support.bus import MemoryBus  # noqa: E402
+from tests.support.clock import FakeClock  # noqa: E402
+from tests.support.console.read_model import MemoryReadModel  # noqa: E402
 
 from slackwater.bus.admin.permissions import PartSubjects, service_subjects  # noqa: E402
 from slackwater.bus.admin.streams import load  # noqa: E402
@@ -30,7 +33,6 @@ from slackwater.cli.broker import registry  # noqa: E402
 from slackwater.cli.decision_list import EVENT  # noqa: E402
 from slackwater.cli.events import line_of  # noqa: E402
 from slackwater.cli.output import table  # noqa: E402
-from slackwater.console.adapters.memory import MemoryReadModel  # noqa: E402
 from slackwater.console.adapters.metrics import ConsoleMetrics  # noqa: E402
 from slackwater.console.edge.events import consumers  # noqa: E402
 from slackwater.console.edge.stream import Streams  # noqa: E402
@@ -41,8 +43,6 @@ from slackwater.events.registry import EVENTS  # noqa: E402
 from slackwater.runtime.http import build_app  # noqa: E402
 from slackwater.runtime.settings import HttpSettings  # noqa: E402
 from slackwater.telemetry.metrics import Meters  # noqa: E402
-from slackwater.testing.bus import MemoryBus  # noqa: E402
-from slackwater.testing.clock import FakeClock  # noqa: E402
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 EXAMPLE = next(payload for payload in EVENTS if payload.TYPE == "claim.admitted")

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.contract.samples import sample_of
+from tests.support.clock import EPOCH
+from tests.support.reports import host_app, pod, pod_usage, report
 
 from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import Undecodable, decode_body, validated
@@ -25,8 +27,6 @@ from slackwater.events.pod_columns import by_columns
 from slackwater.events.registry import BROADCASTS, EVENTS
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.placement_rules import LabelOperator, LabelRequirement, PlacementRules
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import host_app, pod, pod_usage, report
 
 NEWER = "of-a-newer-version"
 ALL: tuple[type[Payload], ...] = (*EVENTS, *BROADCASTS)

@@ -10,17 +10,21 @@ from typing import Any
 from colocation_memory import answer_colocation
 from prediction_memory import answer_snapshots
 from prometheus_client import CollectorRegistry
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
+from tests.support.console.read_model import MemoryReadModel
+from tests.support.ingestion.ledger import Books
+from tests.support.scene import Scene
+from tests.support.store import MemoryDatabase
 
 from slackwater.bus.consume.handlers import Consumer
 from slackwater.colocation.service import build as build_colocation
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.console.adapters.memory import MemoryReadModel
 from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.edge.events import consumers as console_consumers
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
-from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.domain.validation import ReportLimits
 from slackwater.ingestion.edge.events import accepting
@@ -32,10 +36,6 @@ from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.prediction.service import build as build_prediction
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.scene import Scene
-from slackwater.testing.store import MemoryDatabase
 
 Opened = AbstractAsyncContextManager[object]
 BATCH = 200

@@ -15,6 +15,9 @@ import pytest
 from poisoned_services import SERVICES, ingestion
 from tests.faults.mutations import Mutation, mutations_of
 from tests.faults.poison import NODE, stream_of, valid_events
+from tests.support.broker import MemoryBroker, StreamRefusal
+from tests.support.bus import MemoryBus
+from tests.support.clock import EPOCH, FakeClock
 
 from slackwater.bus.admin.streams import load
 from slackwater.bus.codec.cloudevents import Message
@@ -24,9 +27,6 @@ from slackwater.events.registry import EVENTS
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.identifiers import new_id
-from slackwater.testing.broker import MemoryBroker, StreamRefusal
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import EPOCH, FakeClock
 
 HONEST = "honest"
 ROUNDS = 2

@@ -7,11 +7,14 @@ from datetime import datetime
 from typing import Any
 
 from prometheus_client import CollectorRegistry
+from tests.support.clock import FakeClock
+from tests.support.ingestion.ledger import Books
+from tests.support.reports import received, report
+from tests.support.store import MemoryDatabase
 
 from slackwater.bus.consume.handlers import Verdicts
 from slackwater.bus.consume.stats import Counters
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
-from slackwater.ingestion.adapters.memory import Books
 from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.domain.liveness import LivenessLimits
 from slackwater.ingestion.domain.validation import ReportLimits
@@ -24,9 +27,6 @@ from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.ingestion.usecases.window_traces import WindowTraces
 from slackwater.model.nodes import Liveness
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.reports import received, report
-from slackwater.testing.store import MemoryDatabase
 
 WINDOW, LATENESS = 60, 5.0
 SILENCE = LivenessLimits(interval_seconds=5, stale_intervals=3, lost_seconds=60)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.ingestion.blocks import MemoryBlocks
+from tests.support.ingestion.ledger import Books
+from tests.support.store import MemoryDatabase
 
 from slackwater.events.agent_block_changed import REASON_CHARACTERS, AgentBlockChanged
-from slackwater.ingestion.adapters.memory import Books
-from slackwater.ingestion.adapters.memory_blocks import MemoryBlocks
 from slackwater.ingestion.domain.blocks import LONGEST_REASON, AgentBlock, blocked, checked_reason
 from slackwater.ingestion.usecases.block_agents import AnnounceBlocks, BlockAgents
 from slackwater.model.errors import Conflict, InvalidInput, NotFound
 from slackwater.model.identifiers import partition_of
 from slackwater.store.quarantine_memory import unstored
-from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.store import MemoryDatabase
 
 
 def anything(present: AgentBlock | None) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ingestion_world import World
+from tests.support.reports import described
 
 from slackwater.bus.port import Received
 from slackwater.events.envelope import event_of
@@ -20,7 +21,6 @@ from slackwater.ingestion.usecases.delete_nodes import DeleteNodes, ExpireNodes
 from slackwater.model.errors import Conflict, NotFound
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.nodes import Liveness
-from slackwater.testing.reports import described
 
 NODE = "n"
 GONE, LOST = IngestionSettings().gone_seconds, IngestionSettings().lost_seconds

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 from ingestion_world import World
+from tests.support.clock import EPOCH
+from tests.support.reports import received, report
 
 from slackwater.bus.port import Done, Reject
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.model.nodes import Liveness
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import received, report
 
 OLD, NEW = "boot-1", "boot-2"
 INTERVAL = 5

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
+from tests.support.reports import pod
 
 from slackwater.ingestion.adapters import binary
 from slackwater.ingestion.adapters.rows import REPORT_PODS, report_pods
 from slackwater.ingestion.domain.columns import NO_LIMIT, columns_of, rows_of
 from slackwater.ingestion.domain.reports import HistoryRow, MeasuredPod, Report, UsageSeries
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import pod
 
 bigints = st.integers(-(2**63), 2**63 - 1)
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

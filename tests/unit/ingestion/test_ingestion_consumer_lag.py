@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from ingestion_world import SILENCE, World
+from tests.support.reports import received, report
 
 from slackwater.bus.port import Received
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.usecases.consumer_lag import ConsumerLag
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.nodes import Liveness
-from slackwater.testing.reports import received, report
 
 
 async def test_waiting_reports_make_no_node_stale_and_close_no_window() -> None:

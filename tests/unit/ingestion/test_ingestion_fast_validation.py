@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
+from tests.support.reports import GIB, pod_usage, report
 
 from slackwater.ingestion.domain.columns import HistoryColumns, columns_of
 from slackwater.ingestion.domain.fast_validation import Descriptions, valid_reports
@@ -36,8 +38,6 @@ from slackwater.model.placement_rules import (
 from slackwater.model.pods import PodStatus
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import GIB, pod_usage, report
 
 LIMITS = ReportLimits(ahead_seconds=30, behind_seconds=900)
 GOOD = report_from(report("n", 6, EPOCH, pods=[pod_usage("a"), pod_usage("b")]))

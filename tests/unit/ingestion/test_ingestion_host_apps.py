@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from tests.support.clock import EPOCH
+from tests.support.reports import GIB, distribution, host_app, report
 
 from slackwater.events.measures import HostAppUsage, Usage
 from slackwater.events.usage_windowed import UsageWindowed
@@ -18,8 +20,6 @@ from slackwater.ingestion.usecases.close_windows import _event
 from slackwater.ingestion.usecases.report_mapping import report_from
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import GIB, distribution, host_app, report
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.ingestion.domain.liveness import LivenessLimits, after_silence, liveness_of
 from slackwater.model.nodes import Liveness
-from slackwater.testing.clock import EPOCH
 
 LIMITS = LivenessLimits(interval_seconds=5, stale_intervals=3, lost_seconds=60)
 ORDER = [Liveness.FRESH, Liveness.STALE, Liveness.LOST]

@@ -9,13 +9,13 @@ import httpx2
 import pytest
 from fastapi import FastAPI
 from test_ingestion_usecases import WINDOW, World
+from tests.support.reports import pod_usage
 
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.ingestion.edge.http import window_router
 from slackwater.ingestion.usecases.read_windows import ReadWindows
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.reports import pod_usage
 
 
 async def reported(count: int, gaps: range = range(0)) -> tuple[World, list[UsageWindowed]]:

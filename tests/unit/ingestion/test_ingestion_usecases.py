@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ingestion_world import LATENESS, SILENCE, WINDOW, World
+from tests.support.clock import EPOCH
+from tests.support.ingestion.ledger import MemoryUsageLedger
+from tests.support.reports import described, pod_usage, received, report
 
 from slackwater.bus.port import Done, Received, Reject, Retry
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.ingestion.adapters.memory import MemoryUsageLedger
 from slackwater.ingestion.domain.columns import HistoryColumns
 from slackwater.ingestion.domain.validation import Refusal
 from slackwater.ingestion.usecases.watch_liveness import WatchLiveness
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.nodes import Liveness
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import described, pod_usage, received, report
 
 
 @pytest.fixture

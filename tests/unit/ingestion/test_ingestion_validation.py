@@ -9,13 +9,13 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
+from tests.support.reports import GIB, pod_usage, report
 
 from slackwater.ingestion.domain.reports import Arrival, KnownNode, Pressures, Report, SequenceTrack, UsageSeries
 from slackwater.ingestion.domain.validation import Accepted, Refusal, RefusedReport, ReportLimits, judge
 from slackwater.ingestion.usecases.report_mapping import report_from
 from slackwater.model.quantities import Resources
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import GIB, pod_usage, report
 
 LIMITS = ReportLimits(ahead_seconds=30, behind_seconds=900)
 KNOWN = KnownNode("n", capacity=Resources(4000, 8 * GIB), track=SequenceTrack("boot-1", ("boot-0",), 5))

@@ -10,13 +10,14 @@ from datetime import timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
+from tests.support.reports import GIB, pod_usage, report
 
 from slackwater.ingestion.domain.reports import HistoryRow, KnownNode, Report, SequenceTrack, UsageSeries
 from slackwater.ingestion.domain.sequences import Fresh, observe
 from slackwater.ingestion.domain.windowing import (
     Before,
     Waiting,
-    closable_until,
     close_limit,
     close_windows,
     heads,
@@ -27,8 +28,6 @@ from slackwater.ingestion.domain.windowing import (
 )
 from slackwater.ingestion.usecases.report_mapping import report_from
 from slackwater.model.tiers import Tier
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import GIB, pod_usage, report
 
 
 def nearest_rank(samples: list[int], percent: int) -> int:
@@ -169,13 +168,6 @@ def test_a_tier_is_the_sum_of_its_pods_and_only_tiers_with_pods_are_there() -> N
     assert window.tiers[Tier.PROD].memory.max == GIB // 2
     assert window.tiers[Tier.PROD].cpu.samples == 10
     assert [(found.uid, amounts.cpu.samples) for found, amounts in window.pods] == [("a", 10), ("b", 10), ("c", 10)]
-
-
-@given(st.floats(0, 1000), st.sampled_from([5, 60]), st.floats(0, 20))
-def test_a_window_is_closable_only_after_its_end_and_the_wait(at: float, seconds: int, lateness: float) -> None:
-    now = EPOCH + timedelta(seconds=at)
-    until = closable_until(now, seconds, lateness)
-    assert until <= now - timedelta(seconds=lateness) < until + timedelta(seconds=seconds)
 
 
 @given(st.text(min_size=1), st.integers(1, 3600), st.timedeltas(timedelta(), timedelta(days=3000)))

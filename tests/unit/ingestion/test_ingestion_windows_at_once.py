@@ -8,6 +8,8 @@ from datetime import timedelta
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
+from tests.support.reports import pod_usage, report
 
 from slackwater.ingestion.adapters import binary
 from slackwater.ingestion.domain.columns import columns_of, rows_of, table_of
@@ -18,8 +20,6 @@ from slackwater.ingestion.usecases.report_mapping import history_from, report_fr
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import DEFAULT_PRIORITY, Tier, default_qos
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import pod_usage, report
 
 values = st.one_of(st.integers(0, 20), st.integers(0, 2**50))
 samples = st.one_of(st.just(5), st.integers(0, 12), st.integers(0, 1_000_000))

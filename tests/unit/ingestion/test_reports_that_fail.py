@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from ingestion_world import World
+from tests.support.reports import received, report
 
 from slackwater.bus.consume.handlers import Verdicts
 from slackwater.bus.consume.stats import Counters
@@ -13,7 +14,6 @@ from slackwater.bus.port import Done, Received
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.domain.validation import ReportLimits
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
-from slackwater.testing.reports import received, report
 
 
 async def test_what_fails_after_the_commit_makes_no_replays_of_honest_reports() -> None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, Generic
 
+from tests.support.clock import FakeClock
+from tests.support.store import MemoryDatabase
+
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.lease_renewed import LeaseRenewed
@@ -20,8 +23,6 @@ from slackwater.intents.reconciler import IntentReconciler
 from slackwater.intents.writer import IntentWriter
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.store.keyed import KeyedTable
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.store import MemoryDatabase
 
 LEASE_SECONDS: Final = 15.0
 SILENT_SECONDS: Final = 60.0

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.events.intent_declared import IntentDeclared, LocalWaterline, WeightPolicy
 from slackwater.intents.controls import ENSURANCE, EXCLUSIVE, WRITERS, ControlField, Writer, shared_exclusive
 from slackwater.intents.document import NO_CONTENT, Content, IntentLease, document_event, is_older, is_renewable
-from slackwater.testing.clock import EPOCH
 
 DRAIN = Writer("drain", frozenset({ControlField.EVICTIONS}))
 

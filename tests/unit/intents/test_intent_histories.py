@@ -16,6 +16,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from intent_scene import LEASE_SECONDS, SILENT_SECONDS, Agents, Replica, by_generation
+from tests.support.clock import FakeClock
+from tests.support.store import MemoryDatabase
 
 from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
@@ -24,8 +26,6 @@ from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.intents.controls import ControlField, Writer
 from slackwater.intents.document import Content, is_older
 from slackwater.model.errors import Unavailable
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.store import MemoryDatabase
 
 NODES = st.sampled_from(["n1", "n2"])
 PODS = st.sampled_from(["a", "b", "c"])

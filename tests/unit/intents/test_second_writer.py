@@ -13,13 +13,13 @@ import drain_writer
 import pytest
 from drain_writer import DRAIN, DRAINED, Drain, Drained
 from intent_scene import LEASE_SECONDS, SILENT_SECONDS, Agents, Replica
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.store import MemoryDatabase
 
 from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import Eviction
 from slackwater.model.identifiers import partition_of
-from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.store import MemoryDatabase
 
 MOST_LINES = 30
 

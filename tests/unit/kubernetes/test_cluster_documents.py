@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.support.kinds import KindScene, no_checks
 from tests.unit.kubernetes.test_kubernetes_service import PATIENCE_SECONDS, Cluster
 
 from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, QUOTAS, document_kind
@@ -28,7 +29,6 @@ from slackwater.runtime.http import build_app
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.kinds import KindScene, no_checks
 
 AUTONOMIES, PROFILES, ELASTIC_QUOTAS = document_kind(AUTONOMY), document_kind(PROFILE), document_kind(ELASTIC_QUOTA)
 TOKEN = "a-token-that-is-long-enough"  # noqa: S105 - of this test

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from tests.support.clock import EPOCH
 from tests.unit.kubernetes.test_evictions_of_the_service import EvictingCluster
 
 from slackwater.apiserver.cluster_events import ClusterEvent, EventSubject, node_subject
 from slackwater.events.envelope import event_of
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.kubernetes.domain.event_book import MOST_SERIES, EventBook, EventPace
-from slackwater.testing.clock import EPOCH
 
 
 def event(name: str = "n1", note: str = "why") -> ClusterEvent:

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.api_server import MemoryApiServer
+from tests.support.clock import EPOCH
 from tests.unit.kubernetes.test_kubernetes_service import Cluster
 
 from slackwater.apiserver.records import CORDON_TAINT, NODES, ClusterNode, Taint, parse_node
@@ -20,8 +22,6 @@ from slackwater.kubernetes.domain.cordon_plan import (
     plan_cordons,
 )
 from slackwater.kubernetes.usecases.uninstall import withdraw_all
-from slackwater.testing.api_server import MemoryApiServer
-from slackwater.testing.clock import EPOCH
 
 OTHER = {"key": "example.com/gpu", "value": "true", "effect": "NoSchedule"}
 LATE = {"key": "example.com/late", "value": "true", "effect": "NoSchedule"}

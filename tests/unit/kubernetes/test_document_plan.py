@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.apiserver.objects import has_all
 from slackwater.kubernetes.domain.document_plan import (
@@ -20,7 +21,6 @@ from slackwater.kubernetes.domain.document_plan import (
     plan_documents,
     status_of,
 )
-from slackwater.testing.clock import EPOCH
 
 TRUE = FollowVerdict(FollowStatus.TRUE, "Followed", "")
 FALSE = FollowVerdict(FollowStatus.FALSE, "InvalidInput", "no")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.apiserver.records import OwnerRef, PodRecord
 from slackwater.intents.controls import MIGRATION
@@ -29,7 +30,6 @@ from slackwater.kubernetes.domain.eviction_plan import (
 )
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.quantities import Resources
-from slackwater.testing.clock import EPOCH
 
 ENSURANCE = "ensurance"
 

@@ -7,6 +7,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from tests.support.api_server import MemoryApiServer
+from tests.support.scene import Scene
+
 from slackwater.apiserver.records import NODES, PODS, parse_node
 from slackwater.events.envelope import event_of
 from slackwater.events.resources_offered import ResourcesOffered, StatusOffered
@@ -15,8 +18,6 @@ from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.kubernetes.usecases.uninstall import withdraw_all
 from slackwater.model.quantities import Resources
 from slackwater.runtime.platform import Platform
-from slackwater.testing.api_server import MemoryApiServer
-from slackwater.testing.scene import Scene
 
 GIB = 1 << 30
 CPU, MEMORY, MID = "slackwater.io/batch-cpu", "slackwater.io/batch-memory", "slackwater.io/mid-cpu"

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.clock import EPOCH
 
 from slackwater.kubernetes.domain.webhook_certificates import (
     CertificatePair,
@@ -18,7 +19,6 @@ from slackwater.kubernetes.domain.webhook_certificates import (
     plan_certificates,
     read_state,
 )
-from slackwater.testing.clock import EPOCH
 
 HOST = "webhook.svc"
 SETTLE = timedelta(seconds=60)

@@ -11,11 +11,11 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.support.clock import FakeClock
 
-from slackwater.kubernetes.adapters.openssl_pairs import OpensslPairs
+from slackwater.kubernetes.adapters.certificate_pairs import AuthorityPairs
 from slackwater.kubernetes.edge.webhook import Webhook
 from slackwater.kubernetes.settings import KubernetesSettings
-from slackwater.testing.clock import FakeClock
 
 DRAIN_SECONDS = 10.0
 
@@ -37,7 +37,7 @@ async def test_it_serves_until_it_has_drained_and_can_be_started_again() -> None
     )
     webhook = Webhook(settings, review, clock)
     assert webhook.drain_seconds == 0, "without a certificate it does not serve"
-    pair = await OpensslPairs().issue(["localhost"], datetime.now(UTC), timedelta(days=1))
+    pair = await AuthorityPairs().issue(["localhost"], datetime.now(UTC), timedelta(days=1))
     await webhook.use(pair.certificate, pair.key)
     assert webhook.drain_seconds == DRAIN_SECONDS
     tls = ssl.create_default_context(cadata=pair.authority)

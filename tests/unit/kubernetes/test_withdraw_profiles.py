@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
+from tests.support.api_server import MemoryApiServer
+from tests.support.clock import FakeClock
+
 from slackwater.apiserver.objects import MUTATION_BINDINGS, MUTATIONS, WEBHOOKS
 from slackwater.kubernetes.usecases.follow_documents import PARTITION
 from slackwater.kubernetes.usecases.withdraw_profiles import CHECK_SECONDS, WithdrawProfiles
 from slackwater.profiles.policy import NAME as POLICY
 from slackwater.profiles.webhook import NAME as WEBHOOK
-from slackwater.testing.api_server import MemoryApiServer
-from slackwater.testing.clock import FakeClock
 
 KINDS = ((MUTATION_BINDINGS, POLICY), (MUTATIONS, POLICY), (WEBHOOKS, WEBHOOK))
 

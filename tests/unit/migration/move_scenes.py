@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx2
+from tests.support.kinds import no_checks
+from tests.support.reports import usage
+from tests.support.scene import Scene
 
 from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
@@ -34,9 +37,6 @@ from slackwater.model.workload_labels import TEMPLATE_LABEL, offered_label
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
 from slackwater.store.quarantine_memory import unstored
-from slackwater.testing.kinds import no_checks
-from slackwater.testing.reports import usage
-from slackwater.testing.scene import Scene
 
 GIB = 1 << 30
 WEB = "shop/web"

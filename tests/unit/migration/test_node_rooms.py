@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.support.clock import EPOCH
+from tests.support.reports import described
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.events.envelope import event_of
 from slackwater.migration.domain.node_rooms import rooms_of
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import described
 
 
 @pytest.mark.parametrize(("annotations", "cpu_milli"), [({}, 4000), ({"raw": '{"cpu": "3", "memory": "6Gi"}'}, 3000)])

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
+from tests.support.clock import EPOCH
+from tests.support.reports import described, pod
 
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.model.bounds import LATEST, MOST_CPU_MILLI, MOST_LABELS, MOST_NAME, Text, is_line
@@ -19,8 +21,6 @@ from slackwater.model.placement_rules import PlacementRules, SpreadRule
 from slackwater.model.pods import Pod, PodStatus
 from slackwater.model.quantities import Resources
 from slackwater.model.value_fitter import fitter, label_of
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import described, pod
 
 POD: TypeAdapter[Pod] = TypeAdapter(Pod)
 TEXTS = st.text(st.characters(), max_size=20) | st.sampled_from(

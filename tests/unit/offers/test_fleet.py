@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 from drawn import gates, snapshots, strategies
+from gate_arrays import gate_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.model.quantities import Resources
-from slackwater.offers.fleet import fleet_of, gate_rows, no_gates
+from slackwater.offers.fleet import fleet_of, no_gates
 from slackwater.offers.fleet_offers import recompute
 from slackwater.offers.node_offer import Gates, decide_node
 from slackwater.offers.publish_gate import PublishGate

@@ -6,12 +6,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from drawn import gates, resources, snapshots, strategies
+from gate_arrays import gate_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slackwater.model.quantities import Resources
 from slackwater.offers.batch import slack
-from slackwater.offers.fleet import fleet_of, gate_rows
+from slackwater.offers.fleet import fleet_of
 from slackwater.offers.fleet_offers import recompute
 from slackwater.offers.kept_room import KeptRoom, kept_of, kept_pods
 from slackwater.offers.node import InputSource, NodeState, with_kept_room

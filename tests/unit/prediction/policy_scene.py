@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tests.support.resources import MemoryResourceStore
+
 from slackwater.model.errors import Misconfigured
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue
 from slackwater.prediction.domain.policy import ModelChoice, PoolPolicies
@@ -13,7 +15,6 @@ from slackwater.prediction.usecases.policies_in_force import PoliciesInForce, Pr
 from slackwater.prediction.usecases.predict_policy import PredictPolicy
 from slackwater.resources.change import ChangeResources
 from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
-from slackwater.testing.resources import MemoryResourceStore
 
 
 class DocumentCounts:

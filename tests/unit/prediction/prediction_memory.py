@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.support.statements import StatementUnit
+from tests.support.store import MemoryDatabase
+
 from slackwater.events.envelope import Event
 from slackwater.prediction.adapters.prediction_rows import KeyedPredictionStore
 from slackwater.prediction.adapters.snapshots import PostgresSnapshots
 from slackwater.prediction.domain.snapshot import Snapshot
-from slackwater.testing.statements import StatementUnit
-from slackwater.testing.store import MemoryDatabase
 
 Kept = dict[int, tuple[Snapshot, ...]]
 

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prediction_memory import MemoryPredictionStore
+from tests.support.clock import FakeClock
+from tests.support.windows import window
 
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.model.tiers import Tier
@@ -19,8 +21,6 @@ from slackwater.prediction.domain.state import Keeping
 from slackwater.prediction.usecases.fold_windows import fold_windows, node_window
 from slackwater.prediction.usecases.partition_store import LivingState, PredictionPolicy
 from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.windows import window
 
 CADENCE = Cadence()
 """Report 60 s, check 20 s, 5 %, 600 s."""

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
+from tests.support.clock import EPOCH
 
 from slackwater.prediction.adapters.metrics import CalibrationMetrics
 from slackwater.prediction.ports import MeasuredRisk, PredictionMeter
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.clock import EPOCH
 
 CPU = {"pool": "gold", "resource": "cpu"}
 

@@ -11,6 +11,9 @@ import pytest
 from policy_scene import Replica, model, policy
 from prediction_memory import MemoryPredictionStore
 from pydantic import Field
+from tests.support.clock import FakeClock
+from tests.support.resources import MemoryResourceStore
+from tests.support.windows import window
 
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.peak_predicted import PeakPredicted
@@ -30,9 +33,6 @@ from slackwater.prediction.ports import DescribedNode
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.partition_store import LivingState, PredictionPolicy
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.resources import MemoryResourceStore
-from slackwater.testing.windows import window
 
 MEMBERS = Members(np.array([0, 0, 2]), np.arange(3), np.arange(3), np.array([100.0, 200.0, 40.0]), np.zeros(3))
 LIMITS = [300.0, 0.0, 40.0]

@@ -15,6 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prediction_memory import MemoryPredictionStore
+from tests.support.clock import FakeClock
+from tests.support.windows import START, event_id, window
 
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Event
@@ -30,8 +32,6 @@ from slackwater.prediction.ports import DescribedNode
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.partition_store import LivingState, PredictionPolicy
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.windows import START, event_id, window
 
 WARM = ModelChoice(settings={"cold_hours": 1, "young_hours": 0})
 CADENCE = Cadence(histogram_update_seconds=120, check_seconds=1, reporting_seconds=10)

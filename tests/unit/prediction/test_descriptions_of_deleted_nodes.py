@@ -6,13 +6,13 @@ from datetime import timedelta
 
 from prediction_memory import MemoryPredictionStore
 from test_windows_that_fail import POLICY
+from tests.support.clock import EPOCH
+from tests.support.reports import described
 
 from slackwater.events.node_deleted import DeletionReason, NodeDeleted
 from slackwater.prediction.usecases.describe_node import describe_node
 from slackwater.prediction.usecases.drop_node import drop_node
 from slackwater.prediction.usecases.partition_store import LivingState
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import described
 
 
 def deleted(seconds: float) -> NodeDeleted:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from policy_scene import Replica, model, policy
+from tests.support.resources import MemoryResourceStore
 from typer.testing import CliRunner
 
 from slackwater.cli.main import app
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue, reference_page
 from slackwater.prediction.adapters.predictors.registry import BUILT_IN, GROUP, make_model, names, origin, predictor
-from slackwater.testing.resources import MemoryResourceStore
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from policy_scene import Lacking, Replica, document, model, policy
+from tests.support.resources import MemoryResourceStore
 
 from slackwater.model.errors import Conflict, InvalidInput, Misconfigured, NotFound, Unavailable
 from slackwater.prediction.adapters.predictors.catalogue import refuse_unusable
@@ -15,7 +16,6 @@ from slackwater.prediction.domain.policy import Cadence, PoolPolicies, PoolPolic
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.predict_policy import PredictPolicy, first_document
 from slackwater.resources.store import StoredResource
-from slackwater.testing.resources import MemoryResourceStore
 
 
 def test_a_document_says_everything_there_is_to_set() -> None:

@@ -8,13 +8,13 @@ from typing import Any
 import httpx2
 import pytest_asyncio
 from policy_scene import Replica, document, model
+from tests.support.resources import MemoryResourceStore
 
 from slackwater.prediction.edge.predictor_routes import predictor_router
 from slackwater.runtime.http import build_app
 from slackwater.runtime.resource_routes import resource_router
 from slackwater.runtime.service import Check
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.resources import MemoryResourceStore
 
 URL = "/v1/predictpolicies"
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from prediction_memory import MemoryPredictionStore
 from test_cadence import living
+from tests.support.clock import FakeClock
+from tests.support.windows import window
 
 from slackwater.events.envelope import Event
 from slackwater.events.peak_predicted import PeakPredicted
@@ -16,8 +18,6 @@ from slackwater.prediction.usecases import publish_predictions as publishing
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.partition_store import LivingState
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.windows import window
 
 NODES = ("a", "b", "c")
 

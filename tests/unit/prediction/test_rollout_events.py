@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import pytest
 from prediction_memory import MemoryPredictionStore
+from tests.support.clock import FakeClock
+from tests.support.windows import START, window
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -21,8 +23,6 @@ from slackwater.prediction.ports import DescribedNode
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.partition_store import LivingState, PredictionPolicy
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.windows import START, window
 
 
 def asking(event: Event[UsageWindowed], uid: str, cpu_milli: int) -> Event[UsageWindowed]:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prediction_memory import MemoryPredictionStore
+from tests.support.bus import MemoryBus
+from tests.support.windows import usage, window
 
 from slackwater.events.envelope import Event
 from slackwater.events.usage_windowed import UsageWindowed
@@ -21,8 +23,6 @@ from slackwater.prediction.domain.snapshot import encode
 from slackwater.prediction.edge.events import WindowsOf
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.partition_store import LivingState, PredictionPolicy
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.windows import usage, window
 
 MODEL = ModelChoice(settings={"cold_hours": 1, "young_hours": 0})
 POLICY = PredictionPolicy(

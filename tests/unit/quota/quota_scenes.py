@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
+from tests.support.kinds import no_checks
+from tests.support.scene import Scene
 
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
@@ -21,8 +23,6 @@ from slackwater.quota.service import QuotaService, build
 from slackwater.quota.settings import QuotaSettings
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
-from slackwater.testing.kinds import no_checks
-from slackwater.testing.scene import Scene
 
 GIB = 1 << 30
 EPOCH = datetime(2026, 1, 5, tzinfo=UTC)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.kinds import KindScene
 
 from slackwater.fairshare.documents import ElasticQuota, QuotaProfile, amount_of, pool_of, quota_of
 from slackwater.fairshare.tree import ROOT
@@ -16,7 +17,6 @@ from slackwater.model.quantities import format_cpu
 from slackwater.quota.usecases.quota_documents import ElasticQuotaHooks
 from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA
 from slackwater.resources.kinds.quota_profile import QUOTA_PROFILE
-from slackwater.testing.kinds import KindScene
 
 
 def quota(name: str, **spec: Any) -> ElasticQuota:

@@ -10,6 +10,7 @@ from itertools import permutations
 import httpx2
 import pytest
 from quota_scenes import EPOCH, QuotaScene, claim, client_of, document, node_described
+from tests.support.clock import FakeClock
 
 from slackwater.events.envelope import event_of
 from slackwater.events.node_deleted import DeletionReason, NodeDeleted
@@ -21,7 +22,6 @@ from slackwater.quota.domain.claim_runs import RunNotice, WorkloadEvidence
 from slackwater.quota.service import build
 from slackwater.quota.settings import QuotaSettings
 from slackwater.quota.usecases.cluster_totals import WATCHED, ClusterTotals
-from slackwater.testing.clock import FakeClock
 
 PATH_A, PATH_B = "/v1/quotas/team-a/claims", "/v1/quotas/team-b/claims"
 

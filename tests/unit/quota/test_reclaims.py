@@ -12,6 +12,8 @@ from typing import Any
 import httpx2
 import pytest
 from quota_scenes import EPOCH, TEAMS, QuotaScene, claim, client_of, document
+from tests.support.clock import FakeClock
+from tests.support.reports import usage
 
 from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
@@ -25,8 +27,6 @@ from slackwater.model.tiers import QoSClass, Tier
 from slackwater.quota.domain.finding_replay import replay_observation
 from slackwater.quota.domain.reclaim_leave import REFUSED_S, UNANSWERED_S, ReclaimLeave, answered, asked
 from slackwater.quota.usecases.cluster_totals import ClusterTotals
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.reports import usage
 
 PATH_A, PATH_B = "/v1/quotas/team-a/claims", "/v1/quotas/team-b/claims"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +16,14 @@ from slackwater.model.placement_rules import AntiAffinityRule, HostPort, NodeTai
 from slackwater.reservations.lifecycle import place
 from slackwater.reservations.placement import (
     NodeRoom,
+    ReservationPlacement,
     RoomFilter,
     cluster_of,
     find_place,
     has_room,
-    place_plainly,
     refusal,
     room_of,
+    without,
 )
 from slackwater.reservations.reservation import Reservation, ReservationOwner
 from slackwater.reservations.room_index import RoomIndex, in_order
@@ -37,6 +39,18 @@ def node(name: str, *, peak: int = 0, **more: object) -> NodeRoom:
 
 def reservation(**fields: object) -> Reservation:
     return replace(Reservation("r", TEMPLATE, OWNERS, created_s=0.0), **fields)  # type: ignore[arg-type]
+
+
+def place_plainly(pending: Sequence[Reservation], rooms: Sequence[NodeRoom]) -> Sequence[ReservationPlacement]:
+    """Returns where each reservation is placed, in this order; each finds what the former ones left."""
+    left = {room.node.name: room for room in rooms}
+    found = []
+    for reservation in pending:
+        placement = find_place(reservation, list(left.values()))
+        found.append(placement)
+        if placement.node:
+            left[placement.node] = without(left[placement.node], reservation)
+    return found
 
 
 def test_the_node_with_most_predicted_headroom_is_taken_and_ties_go_to_the_lower_name() -> None:

@@ -7,6 +7,10 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+from tests.support.clock import FakeClock
+from tests.support.kinds import KindScene
+from tests.support.resources import MemoryResourceStore
+
 from slackwater.colocation.ports import Followers, TellingTransaction
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.strategies_in_force import StrategyHooks
@@ -22,9 +26,6 @@ from slackwater.resources.hooks import Hooks
 from slackwater.resources.kind import Kind
 from slackwater.resources.kinds.node_qos import NODE_QOS
 from slackwater.resources.metadata import Resource
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.kinds import KindScene
-from slackwater.testing.resources import MemoryResourceStore
 
 
 class NoNodes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -12,9 +11,8 @@ import pytest
 import yaml
 from fastapi import APIRouter
 from kind_scenes import EXAMPLE, scene_of
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from served_routes import doing, served
+from tests.support.kinds import NAME, KindScene
 
 from slackwater.cli.resource_columns import columns_of
 from slackwater.events.resource_changed import ResourceChanged
@@ -29,7 +27,6 @@ from slackwater.resources.store import KEPT_GENERATIONS, StoredResource
 from slackwater.runtime.problem_codes import PROBLEMS
 from slackwater.runtime.resource_routes import resource_router
 from slackwater.store.migrations import Schema
-from slackwater.testing.kinds import NAME, KindScene
 
 KINDS = (*catalog.KINDS, EXAMPLE)
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

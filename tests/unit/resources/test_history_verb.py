@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -11,8 +10,6 @@ import httpx2
 import pytest
 from fastapi import APIRouter
 from kind_scenes import scene_of
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from served_routes import doing, served
 
 from slackwater.cli.documents import PolicyDocument, put

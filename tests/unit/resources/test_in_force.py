@@ -10,11 +10,11 @@ from example_kind import MaintenanceWindow, MaintenanceWindowHooks
 from hypothesis import given
 from hypothesis import strategies as st
 from kind_scenes import declared_example
+from tests.support.kinds import KindScene
 
 from slackwater.resources.hooks import InForce
 from slackwater.resources.in_force import resolve_all
 from slackwater.resources.names import CLUSTER
-from slackwater.testing.kinds import KindScene
 
 NAMES = (CLUSTER, "blue", "green", "red")
 changes = st.lists(

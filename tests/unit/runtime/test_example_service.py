@@ -9,17 +9,17 @@ from pathlib import Path
 import httpx2
 import pytest
 from prometheus_client import REGISTRY
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
+from tests.support.scene import Scene
+from tests.support.windows import described
 
 from slackwater.bus.admin.streams import ConsumerSpec, load
 from slackwater.cli.composition import ServicePart
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
 from slackwater.runtime.supervisor import Supervisor
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.scene import Scene
-from slackwater.testing.windows import described
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = Path(__file__).parent / "example_service"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 from fastapi import APIRouter
+from tests.support.bus import MemoryBus
+from tests.support.clock import EPOCH, FakeClock
 
 from slackwater.events.health_reported import HealthReported
 from slackwater.model.errors import Unavailable
@@ -17,8 +19,6 @@ from slackwater.runtime.health_reports import INTERVAL_SECONDS, HealthReports
 from slackwater.runtime.ownership import LeaseRow, MemberView
 from slackwater.runtime.service import Check
 from slackwater.runtime.supervisor import State, Supervised
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import EPOCH, FakeClock
 
 
 @dataclass

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from prometheus_client import CollectorRegistry
+from tests.support.clock import FakeClock
 
 from slackwater.bus.admin.backlogs import Backlogs, Fill, Lag
 from slackwater.model.errors import Unavailable
@@ -24,7 +25,6 @@ from slackwater.runtime.settings import HttpSettings
 from slackwater.store.engine import Connections
 from slackwater.store.port import Backlog
 from slackwater.telemetry.metrics import Meters
-from slackwater.testing.clock import FakeClock
 
 
 @dataclass

@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.broker import MemoryBroker
+from tests.support.bus import MemoryBus
+from tests.support.clock import FakeClock
+from tests.support.scene import Scene
+from tests.support.windows import described
 
 from slackwater.bus.consume.handlers import Consumer, all_or_split
 from slackwater.bus.port import Received
@@ -21,11 +26,6 @@ from slackwater.runtime.loops import RETRY_SECONDS, Follow, Repeat
 from slackwater.runtime.ownership import Lease, Timing
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.replicated import Replica, ReplicatedService
-from slackwater.testing.broker import MemoryBroker
-from slackwater.testing.bus import MemoryBus
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.scene import Scene
-from slackwater.testing.windows import described
 
 NAME, CONSUMER = "colocation", "colocation-node-described"
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 import pytest
 from fastapi import APIRouter
 from structlog.testing import capture_logs
+from tests.support.clock import FakeClock
 
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.runtime.service import Check
 from slackwater.runtime.signals import cancelled_by_signal
 from slackwater.runtime.supervisor import RestartLimits, State, Supervisor
-from slackwater.testing.clock import FakeClock
 
 
 class Scripted:

@@ -18,7 +18,7 @@ from slackwater.model.time import Clock
 
 TEST = "test"
 LATER_SECONDS = 300 * 86400.0
-"""How long after the first window of slackwater.testing.windows the world begins."""
+"""How long after the first window of tests.support.windows the world begins."""
 LONGEST_SECONDS = 600.0
 NEVER_SECONDS = 10 * LONGEST_SECONDS
 POLL_SECONDS = 0.05

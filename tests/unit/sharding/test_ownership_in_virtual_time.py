@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.support.clock import FakeClock
+from tests.support.leases import MemoryLeases
+from tests.support.store import MemoryDatabase
 
 from slackwater.model.errors import Fenced, Unavailable
 from slackwater.model.identifiers import partition_of
 from slackwater.runtime.ownership import Lease
 from slackwater.runtime.partition_sharding import Ownership
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.leases import MemoryLeases
-from slackwater.testing.store import MemoryDatabase
 
 ALL = set(range(8))
 

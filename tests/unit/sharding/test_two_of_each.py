@@ -17,6 +17,9 @@ from colocation_memory import MemoryColocationStore, OneStrategy
 from ensurance_scene import Scene, described, reported
 from prediction_memory import MemoryPredictionStore
 from simulated_replicas import SimulatedReplicas, simulate, until
+from tests.support.clock import EPOCH, FakeClock
+from tests.support.windows import FIRST_NUMBER, START, event_id, window
+from tests.support.windows import described as described_node
 
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.port import Done, Received, Settlement
@@ -41,9 +44,6 @@ from slackwater.prediction.usecases.describe_node import describe_node
 from slackwater.prediction.usecases.fold_windows import fold_windows
 from slackwater.prediction.usecases.partition_store import LivingState
 from slackwater.prediction.usecases.publish_predictions import publish_predictions
-from slackwater.testing.clock import EPOCH, FakeClock
-from slackwater.testing.windows import FIRST_NUMBER, START, event_id, window
-from slackwater.testing.windows import described as described_node
 
 NODES = [f"node-{number}" for number in range(24)]
 ROUNDS = 6

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tests.support.reports import pod
+
 from slackwater.model.tiers import Tier
 from slackwater.simulation.domain.fleet_run import FleetRun, watched_by, waterlines_of
 from slackwater.simulation.domain.guarded_run import GuardTerms
 from slackwater.simulation.domain.scenes import PodDemand, SceneNode, UsageScene
-from slackwater.testing.reports import pod
 from slackwater.waterline.nodeqos import NodeQos
 from slackwater.waterline.policies.avoidance import AvoidanceAction
 from slackwater.waterline.policies.podqos import PodQos

@@ -7,9 +7,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tests.support.clock import FakeClock
+
 from slackwater.model.errors import StreamFull, Unavailable
 from slackwater.store.outbox_sender import OutboxSender
-from slackwater.testing.clock import FakeClock
 
 POLL = 5.0
 ROW = {"subject": "sw.v1.peak.predicted.3.n", "type": "peak.predicted.v1", "position": 1}

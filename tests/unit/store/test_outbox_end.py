@@ -6,11 +6,11 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+from tests.support.clock import FakeClock
 
 from slackwater.store.commit_notifier import CommitNotifier
 from slackwater.store.outbox import OutboxRelay
 from slackwater.store.outbox_sender import OutboxSender
-from slackwater.testing.clock import FakeClock
 
 
 class GoneConnection:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from tests.support.clock import FakeClock
+from tests.support.postgres_twin.database import twin_database
+from tests.support.postgres_twin.migrated import migrated
+from tests.support.postgres_twin.server import Server
+from tests.support.windows import window
+
 from slackwater.store.migrations import Schema
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.postgres_twin.database import twin_database
-from slackwater.testing.postgres_twin.migrated import migrated
-from slackwater.testing.postgres_twin.server import Server
-from slackwater.testing.windows import window
 
 
 async def test_the_second_commit_of_an_event_is_no_error() -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.clock import EPOCH
+from tests.support.reports import described, pod_usage, report
 
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.serialized import type_of, written
 from slackwater.model.errors import InvalidInput
 from slackwater.model.tiers import Tier
 from slackwater.store.outbox_rows import headers_of, written_from
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import described, pod_usage, report
 
 
 @pytest.mark.parametrize("payload", [described("n.1", EPOCH), report("n", 1, EPOCH, pods=[pod_usage("a", Tier.BATCH)])])

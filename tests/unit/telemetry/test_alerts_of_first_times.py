@@ -6,12 +6,12 @@ import pytest
 from prometheus_client import CollectorRegistry
 from promql_machine import Labels, Series
 from test_alerts_fire import fired, named
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.usecases.disconnected_mode import STANDS_IN_FOR
 from slackwater.runtime.supervisor import Supervisor
 from slackwater.telemetry.metrics import Meters, process_meters
-from slackwater.testing.clock import FakeClock
 
 LETTERS, LEASES, RESTARTS = "SlackwaterDeadLetters", "SlackwaterLeaseExpired", "SlackwaterServiceRestarts"
 STORM = "SlackwaterEvictionStorm"

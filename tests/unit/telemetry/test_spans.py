@@ -8,6 +8,8 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
+from tests.support.clock import EPOCH
+from tests.support.reports import report
 
 from slackwater.agent.domain.tracing import TraceBudget
 from slackwater.bus.consume.handler_spans import traced_batch, traced_each
@@ -26,8 +28,6 @@ from slackwater.telemetry.spans import (
     step_of_current,
     trace_id_of,
 )
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import report
 
 QUIET = new_traceparent(sampled=False)
 

@@ -7,14 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.console.read_model import MemoryReadModel
 from tests.world.consoles import parsed
 from tests.world.invariants import Violation
 from tests.world.invariants.console.figures import ConsoleShowsTheTrueState, at_once
 from tests.world.invariants.console.stream import StreamsShowEventsOnce
 from tests.world.plan import Plan
 from tests.world.trace import Kind, Step
-
-from slackwater.console.adapters.memory import MemoryReadModel
 
 READER, SUBJECT = "reader-0", "sw.v1.effect.measured.3.node-00.e"
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.postgres_twin.values import Json
 from tests.world.changes import OPERATOR, Confirmed
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.core.documents import HISTORY, DocumentsAreFoundOnce
@@ -14,8 +15,6 @@ from tests.world.invariants.core.ledger import FactsAreFoundOnce
 from tests.world.plan import OUTBOXES, Plan, PlannedChange
 from tests.world.servers import Commit
 from tests.world.trace import Kind, Step
-
-from slackwater.testing.postgres_twin.values import Json
 
 OFFER = "sw.v1.resources.offered.3.node-00"
 OUTBOX = ("position", "id", "type", "subject", "headers", "payload", "created_at", "refused")

@@ -12,6 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.clock import FakeClock
+from tests.support.postgres_twin.values import Json
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.agent.evictions import EvictionsAreCarriedOutOnce, EvictionsAreWithinAutonomy
 from tests.world.invariants.agent.restore import EveryFileReadsAsBefore
@@ -49,8 +51,6 @@ from slackwater.offers.snapshot import NodeSnapshot, PodInput
 from slackwater.offers.snapshot_json import snapshot_from_json
 from slackwater.offers.snapshots import snapshot_of
 from slackwater.offers.strategy import Strategy
-from slackwater.testing.clock import FakeClock
-from slackwater.testing.postgres_twin.values import Json
 
 NAME = "agent-00"
 MIB = 1 << 20

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from test_invariants_of_moves import EPOCH, MoveLedger, after_admission, ended, evicting, waiting
+from tests.support.reports import usage
 from tests.world.invariants import Violation
 from tests.world.invariants.migration.leave import WithdrawnJobsEvictNothing
 from tests.world.invariants.migration.pod_budgets import DisruptionBudgetsHold
@@ -27,7 +28,6 @@ from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.quantities import Resources
 from slackwater.model.start_states import StartState
 from slackwater.podmigration.jobs import MigrationReason, MigrationStep, MoveOutcome
-from slackwater.testing.reports import usage
 
 
 def stored(event: Any) -> tuple[Kind, str, Any]:

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.reports import report
+from tests.support.story_health import window_of
 from tests.world.invariants import Invariant, Violation
 from tests.world.invariants.core.generations import INTENTS, AgentsFollowTheNewestDocument
 from tests.world.invariants.core.publish_order import CommittedEventsArePublishedOnce
@@ -21,8 +23,6 @@ from tests.world.trace import Kind, Step
 
 from slackwater.events.envelope import Payload, event_of, subject_of
 from slackwater.events.intent_declared import IntentDeclared
-from slackwater.testing.reports import report
-from slackwater.testing.story_health import window_of
 
 AGENT, NODE = "agent-00", "node-00"
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -10,6 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tests.support.clock import EPOCH
+from tests.support.postgres_twin.values import Json
+from tests.support.reports import pod_usage, report
 from tests.world import versions
 from tests.world.plan import Plan, PlannedFault, replicas
 from tests.world.processes import PROCESS
@@ -24,9 +27,6 @@ from slackwater.events.serialized import UNKNOWN_TYPE
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import InvalidInput
 from slackwater.store import outbox, outbox_rows
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.postgres_twin.values import Json
-from slackwater.testing.reports import pod_usage, report
 
 
 def under_each_version(work: Callable[[], Any]) -> dict[str, Any]:

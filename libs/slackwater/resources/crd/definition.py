@@ -116,7 +116,7 @@ def _columns(kind: Kind) -> Iterator[dict[str, Any]]:
 
 
 def _json_path(column: Column) -> str:
-    return column.json_path if ":" in column.path else column.path
+    return column.path if isinstance(column.path, str) else column.json_path
 
 
 def _status(declared: Schema | None) -> Schema:

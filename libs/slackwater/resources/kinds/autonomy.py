@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from slackwater.resources.kind import CHANGED_BY, GENERAL_CODES, GENERATION, NAME, ONE_PER_POOL, Column, Kind
+from slackwater.resources.kind import CHANGED_BY, GENERAL_CODES, GENERATION, NAME, ONE_PER_POOL, Column, Document, Kind
 
-CELLS: Final = "slackwater.cli.guard_columns"
+
+def pool(document: Document) -> str:
+    """The pool of an Autonomy."""
+    return str(document["spec"].get("nodePool") or document["metadata"]["name"])
+
 
 AUTONOMY: Final = Kind(
     name="Autonomy",
@@ -17,7 +21,7 @@ AUTONOMY: Final = Kind(
     about="how far a pool may go (observe, throttle, evict), and what makes it step back from evicting",
     columns=(
         NAME,
-        Column("POOL", f"{CELLS}:pool", json_path=".spec.nodePool"),
+        Column("POOL", pool, json_path=".spec.nodePool"),
         Column("MODE", ".spec.mode"),
         Column("PER-HOUR", ".spec.evictionsPerHour", "integer"),
         Column("HOLD", ".spec.holdSeconds", "number", 1),

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, Column, Kind
+from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, Column, Document, Kind
+
+
+def pool(document: Document) -> str:
+    """The node pool of a profile."""
+    return document["spec"].get("nodePool") or "all"
+
+
+def plugins(document: Document) -> str:
+    """The plugins of a profile, in their order."""
+    spec = document["spec"]
+    names = ["LowNodeLoad"] * bool(spec.get("lowNodeLoad")) + [each["name"] for each in spec.get("plugins") or ()]
+    return ",".join(names) or "none"
+
 
 DESCHEDULER_PROFILE: Final = Kind(
     name="DeschedulerProfile",
@@ -16,8 +29,8 @@ DESCHEDULER_PROFILE: Final = Kind(
     about="which pods would be better on another node, when that is examined, and how many moves a cycle proposes",
     columns=(
         NAME,
-        Column("POOL", "slackwater.cli.descheduler_columns:pool", json_path=".spec.nodePool"),
-        Column("PLUGINS", "slackwater.cli.descheduler_columns:plugins"),
+        Column("POOL", pool, json_path=".spec.nodePool"),
+        Column("PLUGINS", plugins),
         Column("INTERVAL", ".spec.intervalSeconds", "number"),
         Column("MOST", ".spec.limits.total", "integer"),
         Column("DRY-RUN", ".spec.dryRun", "boolean"),

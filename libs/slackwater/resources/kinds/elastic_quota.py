@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, Column, Kind, Preview
+from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, NO_VALUE, Column, Document, Kind, Preview
 from slackwater.resources.names import CLUSTER
+
+SHOWN_RESOURCES = 3
+"""In a cell; `get -o yaml` has all."""
+UNLIMITED = "unlimited"
+
+
+def minimum(quota: Document) -> str:
+    """The min as written."""
+    return _amounts(quota["spec"].get("min") or {})
+
+
+def maximum(quota: Document) -> str:
+    """The max as written."""
+    return _amounts(quota["spec"].get("max") or {})
+
+
+def _amounts(amounts: Mapping[str, Any]) -> str:
+    shown = [f"{resource}={_written(amount)}" for resource, amount in list(amounts.items())[:SHOWN_RESOURCES]]
+    more = len(amounts) - len(shown)
+    return ",".join([*shown, *([f"{more} more"] if more else [])]) or NO_VALUE
+
+
+def _written(amount: Any) -> Any:
+    """As it is in the document; what no pool can have is no limit."""
+    from slackwater.fairshare.documents import MOST_BYTES, MOST_CORES  # with its models, which take 20 ms
+
+    return UNLIMITED if amount in (MOST_BYTES, MOST_CORES) else amount
+
 
 ELASTIC_QUOTA: Final = Kind(
     name="ElasticQuota",
@@ -21,8 +50,8 @@ ELASTIC_QUOTA: Final = Kind(
     columns=(
         NAME,
         Column("PARENT", ".spec.parent"),
-        Column("MIN", "slackwater.cli.quota_columns:minimum", json_path=".spec.min"),
-        Column("MAX", "slackwater.cli.quota_columns:maximum", json_path=".spec.max"),
+        Column("MIN", minimum, json_path=".spec.min"),
+        Column("MAX", maximum, json_path=".spec.max"),
         Column("LENDS", ".spec.allowLentResource", "boolean"),
         Column("IS-PARENT", ".spec.isParent", "boolean", 1),
         Column("TREE", ".spec.tree", priority=1),
@@ -36,7 +65,6 @@ ELASTIC_QUOTA: Final = Kind(
         "runtimes",
         "slackwater.quota.edge.runtime_models:RuntimesTried",
         "slackwater.quota.edge.runtime_models:preview_parameters",
-        "slackwater.cli.quota_columns:tried_lines",
     ),
     example={"min": {"cpu": "4", "memory": "8Gi"}, "max": {"cpu": 16, "memory": "32Gi"}},
 )

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from slackwater.resources.kind import CHANGED_BY, GENERAL_CODES, GENERATION, NAME, Column, Kind
+from slackwater.resources.kind import CHANGED_BY, GENERAL_CODES, GENERATION, NAME, Column, Document, Kind
 from slackwater.resources.names import CLUSTER
 
-CELLS: Final = "slackwater.cli.guard_columns"
+
+def selected_nodes(document: Document) -> str:
+    """The node selector in short form; `*` for all nodes."""
+    selector = document["spec"].get("selector")
+    if selector is None:
+        return "*"
+    labels = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+    return ",".join([*labels, *(expression["key"] for expression in selector.get("matchExpressions") or ())]) or "*"
+
+
+def rules(document: Document) -> str:
+    """The rules of a NodeQOS in short form."""
+    return " ".join(map(_rule, document["spec"]["rules"])) or "none"
+
+
+def _rule(rule: Document) -> str:
+    metric = rule["metricRule"]
+    dry_run = ", dry run" if rule.get("strategy") == "Preview" else ""
+    return f"{metric['name']}>{metric['value']}:{rule['actionName']}{dry_run}"
+
 
 NODE_QOS: Final = Kind(
     name="NodeQOS",
@@ -23,9 +42,9 @@ NODE_QOS: Final = Kind(
     about="rules that throttle or evict pods of some nodes; `default` also says how far the whole cluster may go",
     columns=(
         NAME,
-        Column("NODES", f"{CELLS}:selected_nodes", json_path=".spec.selector.matchLabels"),
+        Column("NODES", selected_nodes, json_path=".spec.selector.matchLabels"),
         Column("MODE", ".spec.mode"),
-        Column("RULES", f"{CELLS}:rules", json_path=".spec.rules[*].name"),
+        Column("RULES", rules, json_path=".spec.rules[*].name"),
         GENERATION,
         CHANGED_BY,
     ),

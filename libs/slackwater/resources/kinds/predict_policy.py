@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from typing import Final
 
-from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, ONE_PER_POOL, Column, Kind
+from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, ONE_PER_POOL, Column, Document, Kind
 from slackwater.resources.names import CLUSTER
 
-CELLS: Final = "slackwater.cli.policy_columns"
+
+def pool_of(policy: Document) -> str:
+    """The pool of a PredictPolicy; `*` for the policy of all pools without their own."""
+    name = str(policy["metadata"]["name"])
+    return "*" if name == CLUSTER else str(policy["spec"].get("nodePool") or name)
+
+
+def state(policy: Document) -> str:
+    """Whether the stored generation is in effect."""
+    status = policy.get("status") or {}
+    if status.get("problem"):
+        return (
+            f"degraded: generation {kept} is in force"
+            if (kept := status["observedGeneration"])
+            else "degraded: not in force"
+        )
+    return "in force"
+
 
 PREDICT_POLICY: Final = Kind(
     name="PredictPolicy",
@@ -21,13 +38,13 @@ PREDICT_POLICY: Final = Kind(
     about="how peaks are predicted, for the cluster (`default`) or a pool",
     columns=(
         NAME,
-        Column("POOL", f"{CELLS}:pool_of", json_path=".spec.nodePool"),
+        Column("POOL", pool_of, json_path=".spec.nodePool"),
         Column("CPU", ".status.effective.cpu.name"),
         Column("CPU-RATE", ".status.effective.cpu.settings.violation_rate", "number"),
         Column("MEMORY", ".status.effective.memory.name"),
         Column("MEMORY-RATE", ".status.effective.memory.settings.violation_rate", "number"),
         GENERATION,
-        Column("STATE", f"{CELLS}:state", of_status=True),
+        Column("STATE", state, of_status=True),
         Column("FOLD", ".status.effective.cadence.histogramUpdateIntervalSeconds", "number", 1),
         Column("REPORT", ".status.effective.cadence.reportingIntervalSeconds", "number", 1),
         Column("CHECK", ".status.effective.cadence.checkPredictionIntervalSeconds", "number", 1),
@@ -37,7 +54,6 @@ PREDICT_POLICY: Final = Kind(
         CHANGED_BY,
     ),
     unique=ONE_PER_POOL,
-    describe=f"{CELLS}:policy_lines",
     nulls=True,
     example={"nodePool": "gold", "violationRate": 0.01},
 )

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, ONE_PER_POOL, Column, Kind
+from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, ONE_PER_POOL, Column, Document, Kind
+
+
+def pool(profile: Document) -> str:
+    """The pool whose nodes the tree shares."""
+    return str(profile["spec"].get("nodePool") or profile["metadata"]["name"])
+
+
+def tree(profile: Document) -> str:
+    """The tree that quotas name."""
+    return str(profile["spec"].get("tree") or profile["metadata"]["name"])
+
 
 QUOTA_PROFILE: Final = Kind(
     name="QuotaProfile",
@@ -16,8 +27,8 @@ QUOTA_PROFILE: Final = Kind(
     about="a tree of quotas over a node pool; its root is what the pool has",
     columns=(
         NAME,
-        Column("POOL", "slackwater.cli.quota_columns:pool", json_path=".spec.nodePool"),
-        Column("TREE", "slackwater.cli.quota_columns:tree", json_path=".spec.tree"),
+        Column("POOL", pool, json_path=".spec.nodePool"),
+        Column("TREE", tree, json_path=".spec.tree"),
         Column("PERCENT", ".spec.resourcePercent", "integer"),
         GENERATION,
         CHANGED_BY,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -22,11 +22,3 @@ class ResourceView:
     changed_at: datetime
     deleted: bool
     document: Mapping[str, Any] | None
-
-
-def newest_of(generations: Sequence[ResourceView]) -> list[ResourceView]:
-    """The newest generation of each document that is not deleted, by name."""
-    newest: dict[tuple[str, str], ResourceView] = {}
-    for view in sorted(generations, key=lambda view: view.generation):
-        newest[view.kind, view.name] = view
-    return sorted((view for view in newest.values() if not view.deleted), key=lambda view: (view.kind, view.name))

@@ -12,8 +12,8 @@ from slackwater.console.domain.strategies import lines_of
 from slackwater.console.domain.tables import Heading, SortedTable, TableQuery, arrange
 from slackwater.console.ports import ReadQueries
 from slackwater.resources import catalog
-from slackwater.resources.cells import NO_VALUE, cell_text
-from slackwater.resources.kind import Kind
+from slackwater.resources.cells import cell_text
+from slackwater.resources.kind import NO_VALUE, Kind
 
 POLICIES: Sequence[Heading[PolicyRow]] = (
     Heading("name", "Name", lambda row: row.view.name, numeric=False),
@@ -62,6 +62,6 @@ async def _rows(reads: ReadQueries) -> list[PolicyRow]:
 
 def _target(kind: Kind, view: ResourceView) -> str:
     """The nodes or pods that the document selects, as the kind's own column says it; empty if it has none."""
-    column = next((column for column in kind.columns if column.title in _TARGETS and ":" in column.path), None)
+    column = next((column for column in kind.columns if column.title in _TARGETS and callable(column.path)), None)
     text = NO_VALUE if column is None else cell_text(column, view.document or {})
     return "" if text == NO_VALUE else text

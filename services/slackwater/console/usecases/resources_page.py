@@ -13,9 +13,9 @@ from slackwater.console.domain.resources import ResourceView
 from slackwater.console.ports import ReadQueries
 from slackwater.model.errors import NotFound
 from slackwater.resources import catalog
-from slackwater.resources.cells import NO_VALUE, cell_text
+from slackwater.resources.cells import cell_text
 from slackwater.resources.history import ResourceGeneration, history_of
-from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, Column, Kind
+from slackwater.resources.kind import CHANGED_BY, GENERATION, NAME, NO_VALUE, Column, Kind
 from slackwater.resources.store import PastGeneration
 
 _OWN_PLACE = frozenset({NAME.path, GENERATION.path, CHANGED_BY.path})

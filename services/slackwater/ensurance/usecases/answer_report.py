@@ -87,7 +87,7 @@ class ReportInputs:
 
 
 @record(frozen=True, slots=True)
-class Answer:
+class ReportAnswer:
     """The result of one report. `before` is the node before it."""
 
     before: GuardedNode
@@ -108,29 +108,29 @@ class Answer:
         return changed or bool(self.decided) or self.after.closed != self.before.closed
 
 
-def answer_report(inputs: ReportInputs) -> Answer:
+def answer_report(inputs: ReportInputs) -> ReportAnswer:
     """Returns the answer to a report. Raises InvalidInput (`implausible`) for usage above the described capacity."""
     _check_plausible(inputs.node, [inputs.report.data.node_usage])
     return _without_pods(inputs) or _with_pods(inputs)
 
 
-def _without_pods(inputs: ReportInputs) -> Answer | None:
+def _without_pods(inputs: ReportInputs) -> ReportAnswer | None:
     """The answer without reading any pod, for almost every report: nothing is triggered, in force or awaited. A
     report of a disconnected agent is not planned either, because both would act on one surge (0045).
     """
     node, report = inputs.node, inputs.report
     if report.data.alone:
-        return Answer(node, replace(node, last_report=position_of(report)))
+        return ReportAnswer(node, replace(node, last_report=position_of(report)))
     if node.awaited or node.evictions:
         return None
     view, policies = partial_view(report.data, node), inputs.rules.policies
     state = fast_path(view, node.state, policies, inputs.now, inputs.metrics)
     if state is None:
         return None
-    return Answer(node, replace(node, state=state, last_report=position_of(report)))
+    return ReportAnswer(node, replace(node, state=state, last_report=position_of(report)))
 
 
-def _with_pods(inputs: ReportInputs) -> Answer:
+def _with_pods(inputs: ReportInputs) -> ReportAnswer:
     node, report, rules, now = inputs.node, inputs.report, inputs.rules, inputs.now
     _check_plausible(node, [pod.usage for pod in report.data.pods])
     view = view_of(report.data, node, _concerned(inputs))
@@ -147,7 +147,7 @@ def _with_pods(inputs: ReportInputs) -> Answer:
 
 def _guarded(
     inputs: ReportInputs, measured: GuardedNode, view: NodeReadings, source: DecisionContext, effects: Sequence[Effect]
-) -> Answer:
+) -> ReportAnswer:
     """Runs the cycle, and turns its plans into limits, evictions, awaited effects and the cordon."""
     node, report, now = inputs.node, inputs.report, inputs.now
     result = guard(view, source.state, inputs.rules.policies, now, source.options, inputs.metrics)
@@ -170,7 +170,7 @@ def _guarded(
     evicted = _evicted_pods(report.data, evictions) if evictions else ()
     in_vain = [eviction.begun_at for eviction in unanswered if eviction.begun_at is not None]
     decided, after = budgeted(node, replace(after, closed=cordon.closed), steps, inputs.budget, now)
-    return Answer(
+    return ReportAnswer(
         node,
         after,
         decided,
@@ -189,14 +189,14 @@ def _released(
     source: DecisionContext,
     effects: Sequence[Effect],
     standing: PoolStanding | None,
-) -> Answer:
+) -> ReportAnswer:
     """Restores every limit, because the mode no longer allows any."""
     node = inputs.node
     plan, state = release(node.state, node.capacity_milli)
     steps = [_traced(record, inputs.report, node.generation) for record in release_records(new_id, plan, source)]
     after = carried_out(measured, state, {}, (), (), source.now)
     decided, after = budgeted(node, after, steps, inputs.budget, source.now)
-    return Answer(node, after, decided, effects, standing=standing)
+    return ReportAnswer(node, after, decided, effects, standing=standing)
 
 
 def _concerned(inputs: ReportInputs) -> frozenset[str] | None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from slackwater.decisions.record_budget import RecordBudget
 from slackwater.ensurance.domain.node_state import VALID_SECONDS, LastReport, outdated
 from slackwater.ensurance.ports import NODES, EnsuranceMeter
-from slackwater.ensurance.usecases.answer_report import Answer, ReportInputs, answer_report, position_of
+from slackwater.ensurance.usecases.answer_report import ReportAnswer, ReportInputs, answer_report, position_of
 from slackwater.ensurance.usecases.cordon import scheduling_event
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
 from slackwater.ensurance.usecases.pool_autonomy import stepped_record
@@ -37,7 +37,7 @@ class _Ready:
     """An answer computed before the node was locked."""
 
     inputs: ReportInputs
-    answer: Answer
+    answer: ReportAnswer
 
     def holds(self, inputs: ReportInputs) -> bool:
         """Whether the inputs are still the same after the node was locked."""
@@ -150,7 +150,7 @@ class GuardNode:
             now,
         )
 
-    async def _with_pool(self, answer: Answer, inputs: ReportInputs) -> Answer:
+    async def _with_pool(self, answer: ReportAnswer, inputs: ReportInputs) -> ReportAnswer:
         """Commit under the lock of the pool. If another node held it, the pool's state may have changed: plan again."""
         pool = self._book.of_pool(inputs.node.pool)
         is_first = not pool.locked()
@@ -168,7 +168,7 @@ class GuardNode:
         if report.alone:
             self._meter.ignored("alone")
 
-    async def _commit(self, answer: Answer, report: Event[UsageReported], now: datetime) -> Answer:
+    async def _commit(self, answer: ReportAnswer, report: Event[UsageReported], now: datetime) -> ReportAnswer:
         async with self._book.transaction() as unit:
             for effect in answer.effects:
                 if effect.is_recorded:
@@ -197,7 +197,7 @@ class GuardNode:
             self._meter.stepped_back(len(self._book.stepped_back(now)))
         return replace(answer, after=saved)
 
-    def _record_metrics(self, answer: Answer) -> None:
+    def _record_metrics(self, answer: ReportAnswer) -> None:
         for effect in answer.effects:
             self._meter.effect(effect.event.data, effect.kind, effect.decision_age_seconds)
         for decided in answer.decided:
@@ -212,7 +212,7 @@ class GuardNode:
             throttled = len(answer.after.state.limited)
             self._meter.standing(answer.after.node, throttled, answer.remaining_milli)
 
-    def _record_reversal(self, answer: Answer) -> None:
+    def _record_reversal(self, answer: ReportAnswer) -> None:
         before, after = answer.before.state.cycle.loop.damping, answer.after.state.cycle.loop.damping
         result = "" if before is after else reversal_of(before, after, self._book.rules.loop.damping)
         if not result:
@@ -221,7 +221,7 @@ class GuardNode:
         if result == "longest":
             log.warning("limits flap", node=answer.after.node, pool=answer.after.pool)
 
-    def _record_evictions(self, answer: Answer) -> None:
+    def _record_evictions(self, answer: ReportAnswer) -> None:
         node = answer.after
         self._meter.evictions_began(node.pool, len(answer.evicted), len(answer.repeated))
         for pod in answer.repeated:

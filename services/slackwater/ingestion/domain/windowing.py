@@ -102,11 +102,6 @@ def start_of(number: int, seconds: int, phase: int = 0) -> datetime:
     return _EPOCH + timedelta(seconds=number * seconds + phase)
 
 
-def closable_until(now: datetime, seconds: int, lateness_seconds: float, phase: int = 0) -> datetime:
-    """Returns the end of the last window that ended at least `lateness_seconds` ago."""
-    return start_of(number_of(now - timedelta(seconds=lateness_seconds), seconds, phase), seconds, phase)
-
-
 def begins_window(before: datetime | None, newest_at: datetime | None, seconds: int, phase: int) -> bool:
     """Returns whether a node's newest report lies in another window than the one before it."""
     if before is None or newest_at is None:

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.support.clock import FakeClock
+
 from slackwater.agent.adapters.resource_plugins.directory import PluginDirectory
 from slackwater.agent.domain.resource_manager.foreign_answers import ForeignBounds
 from slackwater.agent.domain.resource_manager.messages import PluginCall, PluginFailure, ResourceRequest, Rpc
-from slackwater.testing.clock import FakeClock
 
 ROOT = Path(__file__).parents[4]
 SEAT = "example.com/seat"

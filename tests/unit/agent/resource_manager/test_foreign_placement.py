@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from plugin_double import NIC, SHORT, PluginDouble, allocation, plugin_at
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.placement_files import JsonPlacements, read_placements
 from slackwater.agent.adapters.resource_plugins.directory import PluginDirectory
@@ -26,7 +27,6 @@ from slackwater.kernels.topology.pools import PoolDemand, PoolRules
 from slackwater.model.pods import LABEL_NUMA_BOUND, RESOURCE_LABEL, Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.testing.clock import FakeClock
 from slackwater.v1.plugins import resource_plugin_pb2 as pb
 
 MACHINE = CpuMachine(tuple(Cpu(cpu, cpu, cpu // 4, cpu // 4, cpu // 4) for cpu in range(8)))

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.support.clock import FakeClock
+
 from slackwater.agent.adapters.linux.cpu_placement import memory_nodes, static_managers
 from slackwater.agent.adapters.placement_files import CHECKPOINT, JsonPlacements, read_placements
 from slackwater.agent.domain.resource_manager.checkpoint import Entries
@@ -21,7 +23,6 @@ from slackwater.model.errors import Unavailable
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
-from slackwater.testing.clock import FakeClock
 
 MACHINE = CpuMachine(tuple(Cpu(cpu, cpu, 0, 0, 0) for cpu in range(4)))
 

@@ -14,13 +14,13 @@ import grpc
 import grpc.aio
 import pytest
 from plugin_double import BOUNDS, NIC, SHORT, PluginDouble, plugin_at, registers
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.resource_plugins.directory import PluginDirectory
 from slackwater.agent.domain.resource_manager.endpoints import GRACE_SECONDS, PluginEndpoint
 from slackwater.agent.domain.resource_manager.messages import NO_OPTIONS, PluginCall, PluginFailure, Rpc
 from slackwater.agent.domain.resource_manager.plugin_sockets import SocketChanges, socket_changes
 from slackwater.model.errors import Misconfigured
-from slackwater.testing.clock import FakeClock
 
 ALLOCATIONS = PluginCall(NIC, Rpc.ALLOCATIONS)
 

@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.resource_plugins.directory import PluginDirectory
 from slackwater.agent.adapters.resource_plugins.server import served
@@ -24,7 +25,6 @@ from slackwater.agent.domain.resource_manager.plugin import MEMORY_ENHANCEMENT, 
 from slackwater.kernels.topology.machine import Cpu, CpuMachine
 from slackwater.kernels.topology.pools import PoolDemand
 from slackwater.model.errors import Conflict, Unavailable
-from slackwater.testing.clock import FakeClock
 from slackwater.v1.plugins import resource_plugin_pb2 as pb
 from slackwater.v1.plugins.resource_plugin_pb2_grpc import (
     RegistrationServicer,
