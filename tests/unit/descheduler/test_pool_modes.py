@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.clock import EPOCH
 
 from slackwater.descheduler.usecases.pool_modes import PoolModes
 from slackwater.events.envelope import event_of
 from slackwater.events.resource_changed import ResourceChanged
-from slackwater.testing.clock import EPOCH
 
 EVICT = {"mode": "evict"}
 Document = tuple[str, str, dict[str, Any] | None]

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.clock import EPOCH
+from tests.support.reports import described, pod, report, usage
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.descheduler.domain.cluster_placement import placement_of
@@ -20,8 +22,6 @@ from slackwater.migration.domain.node_rooms import rooms_of
 from slackwater.model.pods import PodStatus
 from slackwater.model.quantities import Resources
 from slackwater.reservations.placement import NodeRoom
-from slackwater.testing.clock import EPOCH
-from slackwater.testing.reports import described, pod, report, usage
 
 HOT = 4
 
