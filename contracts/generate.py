@@ -81,7 +81,7 @@ def _tuples(file: Path) -> dict[str, tuple[str, ...]]:
 
 def schema_of(payload: type[Payload]) -> dict[str, Any]:
     """JSON Schema of one event body."""
-    schema = payload.model_json_schema(mode="serialization")
+    schema = payload.wire().model_json_schema(mode="serialization")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": f"https://slackwater.io/schemas/{schema_name(payload)}",

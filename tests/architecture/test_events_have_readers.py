@@ -36,6 +36,9 @@ READ_WITHOUT_CONSUMER = {
     *(("descheduler", event) for event in ("node.scheduling_changed", "resources.offered", "peak.predicted")),
     *(("descheduler", event) for event in ("usage.reported", "reclaim.requested", "migration.changed")),
     ("descheduler", "resource.changed"),  # watched: modes of pools, for what plans say
+    # the bus reads the last roster of a node when a report counts by it
+    *((service, "pods.rostered") for service in ("console", "descheduler", "ensurance")),
+    *((service, "pods.rostered") for service in ("ingestion", "migration", "quota")),
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains
 }
 

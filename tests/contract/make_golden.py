@@ -12,6 +12,7 @@ from samples import sample_of
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.events.envelope import event_of
 from slackwater.events.registry import BROADCASTS, EVENTS
+from slackwater.events.rosters import no_roster
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -23,7 +24,7 @@ def main() -> None:
         if file.exists():
             continue
         event = event_of(
-            payload.model_validate(sample_of(payload)),
+            payload.from_document(sample_of(payload), no_roster),
             source="golden",
             time=datetime(2026, 1, 5, tzinfo=UTC),
             causedby="0195f3a0-0000-7000-8000-000000000000",
@@ -35,7 +36,7 @@ def main() -> None:
             "subject": message.subject,
             "headers": dict(message.headers),
             "body": json.loads(message.body),
-            "schema": payload.model_json_schema(mode="validation"),
+            "schema": payload.wire().model_json_schema(mode="validation"),
         }
         file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 

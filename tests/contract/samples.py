@@ -11,7 +11,7 @@ TEXTS = {"date-time": "2026-01-05T00:00:00Z"}
 
 def sample_of(payload: type[Payload]) -> dict[str, Any]:
     """A body of the event as a publisher would send it."""
-    schema = payload.model_json_schema(mode="serialization")
+    schema = payload.wire().model_json_schema(mode="serialization")
     value = _value(schema, schema.get("$defs", {}))
     assert isinstance(value, dict)
     return value

@@ -25,6 +25,7 @@ from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.quota_accounted import AccountedQuota, QuotaAccounted
 from slackwater.events.registry import EVENTS
 from slackwater.events.resource_changed import ResourceChanged
+from slackwater.events.rosters import no_roster
 from slackwater.events.state_quarantined import QuarantineReason, StateQuarantined
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.events.strategy_followed import StrategyFollowed
@@ -42,7 +43,8 @@ OF_AGENTS: tuple[type[Payload], ...] = (
 def valid_events(now: datetime, node: str = NODE) -> dict[type[Payload], Event[Any]]:
     """One valid event of each type, about `node` if the type has a node: from the story, or made from its schema."""
     found: dict[type[Payload], Event[Any]] = {
-        payload: event_of(payload.model_validate(sample_of(payload)), source="poison", time=now) for payload in EVENTS
+        payload: event_of(payload.from_document(sample_of(payload), no_roster), source="poison", time=now)
+        for payload in EVENTS
     }
     found |= {type(event.data): event for event in story(now, (Character(node, 8000, 2000, surges=True),))}
     found[UsageWindowed] = window(node, 1, {"a": 500})

@@ -74,7 +74,7 @@ QUIET_WITHOUT_FAULTS = {
     *("slackwater_agent_evictions_total", "slackwater_agent_leases_expired_total", "slackwater_quota_reclaim_seconds"),
     *("slackwater_bus_dead_letters_by_node_total", "slackwater_bus_dead_letters_dropped_total"),
     *("slackwater_bus_dead_letters_total", "slackwater_bus_publish_failures_total", "slackwater_bus_over_rate_total"),
-    "slackwater_bus_held_agents_total",
+    *("slackwater_bus_held_agents_total", "slackwater_bus_roster_missing_total"),
     *("slackwater_bus_unread_total", "slackwater_bus_unknown_values_total"),
     *("slackwater_ensurance_evictions_ended_total", "slackwater_ensurance_reports_ignored_total"),
     *("slackwater_ensurance_evictions_total", "slackwater_ensurance_evictions_repeated_total"),

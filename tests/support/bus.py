@@ -34,11 +34,13 @@ from slackwater.bus.read.stream_head import latest_in
 from slackwater.bus.read.stream_reader import StreamReader
 from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.bus.read.watch import WatchDelivery
+from slackwater.bus.rosters.known_rosters import KnownRosters
+from slackwater.bus.rosters.roster_publisher import RosterPublisher
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.codec.body import Undecodable
-from slackwater.events.codec.fast_decode import Read
 from slackwater.events.envelope import Event, Payload, broadcast_subjects, subject_token
-from slackwater.events.serialized import Written
+from slackwater.events.pods_rostered import PodsRostered, subject_in
+from slackwater.events.serialized import Written, written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
 from slackwater.model.time import Clock
@@ -78,6 +80,9 @@ class MemoryBus:
         self._counters: dict[str, Counters] = {}
         self._office = DeadLetterStore(self.broker.bury, self.broker.clock, BusMetrics(process_meters()))
         self.unread = UnreadSubjects(process_meters())
+        self._rosters = KnownRosters(self._read_roster, BusMetrics(process_meters()))
+        self._roster_publisher = RosterPublisher(self._store, self.broker.clock)
+        self._epoch = self.broker.epoch
         self._busy = 0
         self._blocks = Blocks()
         self._blocks_read = (self.broker.epoch, 0)
@@ -101,9 +106,15 @@ class MemoryBus:
         return self._blocks
 
     async def publish(self, event: Event[Any]) -> int:
-        position = self.broker.store(event.data.STREAM, encode(event))
+        if self._epoch != self.broker.epoch:
+            self._epoch = self.broker.epoch
+            self._roster_publisher.invalidate()
+        position = await self._store(event, await self._roster_publisher.body(event))
         self.published.append(event)
         return position
+
+    async def _store(self, event: Event[Any], body: str | None = None) -> int:
+        return self.broker.store(event.data.STREAM, encode(written(event, body)))
 
     async def carry(self, event: Written) -> None:
         await self.publish(event.event())
@@ -117,7 +128,6 @@ class MemoryBus:
         *,
         batch: int = 100,
         holds: Holds | None = None,
-        read: Read | None = None,
         worth: Worth | None = None,
     ) -> AsyncIterator[Consumption]:
         spec = self.broker.topology.consumers.get(consumer)
@@ -127,7 +137,8 @@ class MemoryBus:
         metrics, keeps_last = BusMetrics(process_meters()), self.broker.topology.keeps_last(payload.STREAM)
         gates = agent_gates(payload, consumer, lambda: self.blocks, counters, metrics, keeps_last=keeps_last)
         settler = Settler(
-            payload, consumer, spec, handler, self._office.bury, counters, read=read, worth=worth, gates=gates,
+            payload, consumer, spec, handler, self._office.bury, counters, worth=worth, gates=gates,
+            rosters=self._rosters,
             remove=partial(self.broker.remove, payload.STREAM) if spec.removes_unread else None,
             sleep=self.broker.clock.sleep,
         )  # fmt: skip
@@ -179,7 +190,9 @@ class MemoryBus:
         position = 0
         keeps_last = self.broker.topology.keeps_last(payload.STREAM)
         rates = AgentRates(payload, payload.TYPE, BusMetrics(process_meters()))
-        delivery = WatchDelivery(payload, handler, lambda: self.blocks, self.unread, rates, keeps_last=keeps_last)
+        delivery = WatchDelivery(
+            payload, handler, lambda: self.blocks, self.unread, rates, self._rosters, keeps_last=keeps_last
+        )
 
         async def work() -> float | None:
             nonlocal position
@@ -255,7 +268,7 @@ class MemoryBus:
         if self.broker.away:
             raise Unavailable("the bus is unavailable")
         async with self.broker.listening() as changed:
-            yield MemoryStreamReader(self.broker, changed, payloads, after or {}, since, keys, bodies)
+            yield MemoryStreamReader(self.broker, changed, payloads, after or {}, since, keys, bodies, self._rosters)
 
     async def mark(self, payloads: Sequence[type[Payload]]) -> StreamHead:
         if self.broker.away:
@@ -268,6 +281,12 @@ class MemoryBus:
             raise Unavailable("the bus is unavailable")
         stored = self.broker.after(payload.STREAM, f"sw.v1.{payload.TYPE}.", 0)
         return latest_in(payload, (one for one in stored if node_of(one[1].subject) == node), self.blocks, self.unread)
+
+    async def _read_roster(self, node: str, slot: int) -> Event[PodsRostered] | None:
+        if self.broker.away:
+            raise Unavailable("the bus is unavailable")
+        stored = self.broker.after(PodsRostered.STREAM, subject_in(node, slot), 0)
+        return latest_in(PodsRostered, stored, self.blocks, self.unread)
 
     async def settled_up_to(self, consumer: str) -> int:
         return self.broker.settled_up_to(consumer)

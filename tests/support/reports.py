@@ -13,7 +13,8 @@ from slackwater.bus.port import Received
 from slackwater.events.envelope import event_of
 from slackwater.events.measures import Distribution, HostAppUsage, PodUsage, Usage
 from slackwater.events.node_described import NodeDescribed
-from slackwater.events.usage_reported import Trigger, UsageReported
+from slackwater.events.report_columns import Trigger
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.nodes import CpuTopology, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources

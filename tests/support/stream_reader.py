@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from slackwater.bus.read.stream_reader import GapCause, Item, StreamGap, by_stream, resume_positions, stream_event
+from slackwater.bus.read.stream_reader import (
+    GapCause,
+    Item,
+    StreamGap,
+    bodies_of_reports,
+    by_stream,
+    resume_positions,
+    stream_event,
+)
+from slackwater.bus.rosters.known_rosters import KnownRosters
 from slackwater.events.envelope import Payload, subject_token
 
 if TYPE_CHECKING:
@@ -28,7 +37,9 @@ class MemoryStreamReader:
         since: datetime | None,
         keys: Sequence[str],
         bodies: bool,
+        rosters: KnownRosters,
     ) -> None:
+        self._rosters = rosters
         self._broker = broker
         self._changed = changed
         self._payloads = {payload.TYPE: payload for payload in payloads}
@@ -50,6 +61,7 @@ class MemoryStreamReader:
         while True:
             self._changed.clear()
             if items := self._next_items():
+                await self._rosters.prepare(bodies_of_reports(items))
                 return items
             await self._changed.wait()
 
@@ -81,6 +93,8 @@ class MemoryStreamReader:
                 if self._keys and not any(tokens[: len(key)] == key for key in self._keys):
                     continue
                 body = message.body if self._bodies else b""
-                item = stream_event(self._payloads, message.subject, message.headers, body, stream, at)
+                item = stream_event(
+                    self._payloads, message.subject, message.headers, body, stream, at, self._rosters.find
+                )
                 items += [item] if item is not None else []
         return items

@@ -14,6 +14,7 @@ from tests.world.consoles import StreamReader, build_console, consoles
 from tests.world.eager_operators import EagerOperators
 from tests.world.faults import ROLLED, fault_kinds
 from tests.world.invariants import Invariant, Violation, invariants_of
+from tests.world.invariants.payloads import note_roster
 from tests.world.job_operators import JobOperators
 from tests.world.kept_rooms import KEEPS_ROOM
 from tests.world.machine.fleet import draw_sizes
@@ -68,6 +69,7 @@ class History(World):
             EagerOperators(self)
         self.failed_step = 0
         """Of the record: that of the first violation; 0 if none, or at rest."""
+        self.trace.listen(Kind.STORED, note_roster)
         self.invariants: list[Invariant] = []
         for invariant in invariants_of(plan):
             self.watch(invariant(self))

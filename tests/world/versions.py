@@ -127,7 +127,7 @@ def _plain(change: str) -> Any:
 def _install_fields() -> None:
     names = vars(decoder)
     decode_on, decode_body, copy = names["decode_on"], names["decode_body"], Json.copy
-    written: Callable[[Event[Any]], Written] = vars(nats_bus)["written"]
+    written: Callable[..., Written] = vars(nats_bus)["written"]
 
     def decode_on_version(subject: str, payload: Any, headers: Any, body: bytes, **options: Any) -> Any:
         return decode_on(subject, payload, headers, _as_from_newer(payload, body), **options)
@@ -135,8 +135,8 @@ def _install_fields() -> None:
     def decode_body_version(payload: Any, body: bytes, **options: Any) -> Any:
         return decode_body(payload, _as_from_newer(payload, body), **options)
 
-    def written_by_version(event: Event[Any]) -> Written:
-        made = written(event)
+    def written_by_version(event: Event[Any], body: str | None = None) -> Written:
+        made = written(event, body)
         if not (is_older() and type(event.data) in LATER_FIELDS):
             return made
         return replace(made, body=_of_earlier_schema(type(event.data), made.body, LATER_FIELDS_OF_A_POD))
@@ -169,9 +169,8 @@ def _of_earlier_schema(payload: type[Payload], body: str, of_a_pod: frozenset[st
     content = json.loads(body)
     for name in LATER_FIELDS[payload]:
         content.pop(name, None)
-    for pod in content.get("pods", ()):
-        for name in of_a_pod & pod.keys():
-            del pod[name]
+    for name in of_a_pod & content.get("pods", {}).keys():
+        del content["pods"][name]
     return json.dumps(content)
 
 

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from slackwater.bus.read.stream_reader import StreamReader
-from slackwater.events.codec.fast_decode import Read
 from slackwater.events.envelope import BroadcastPayload, Event, Payload
 from slackwater.events.serialized import Written
 from slackwater.model.records import record
@@ -127,14 +126,12 @@ class Bus(Protocol):
         *,
         batch: int = 100,
         holds: Holds | None = None,
-        read: Read | None = None,
         worth: Worth | None = None,
     ) -> AbstractAsyncContextManager[Consumption]:
         """Run a durable consumer of `contracts/streams.yaml` while the context is open.
 
-        `read`: a decoder other than slackwater.events.codec.fast_decode, such as
-        slackwater.events.codec.columnar_reader. `worth`:
-        called for each message before it is decoded; a message it declines is acknowledged unread.
+        `worth`: called for each message before it is decoded; a message it declines is acknowledged unread. Reports are
+        joined with their rosters; one whose roster does not come is left out and counted.
 
         A partitioned consumer begins with all partitions, or, with `holds`, with none: `take` and
         `give` select them, and only messages of partitions for which `holds` is true are handled

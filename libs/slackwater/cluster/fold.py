@@ -6,7 +6,7 @@ repeated or old ones. Nothing is read but the event and what was folded before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -22,12 +22,12 @@ from slackwater.events.envelope import Event, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved
-from slackwater.events.measures import Distribution, PodUsage
+from slackwater.events.measures import Distribution
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
-from slackwater.events.pod_columns import PodsByColumns
+from slackwater.events.pod_columns import PodsByColumns, by_columns
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
@@ -247,10 +247,9 @@ class ClusterFold:
         pressure = data.prod_pressure.cpu_some_avg
         self._ratios.array[node.row, _PRESSURE] = np.nan if pressure is None else pressure
         self._failed[node.row] = data.failed_pods
-        pods = data.pods
-        described = pods.described if isinstance(pods, PodsByColumns) else [pod.pod for pod in pods]
-        rows = self._pods.replace(Names.REPORT, node.row, [pod.uid for pod in described])
-        self._pods.describe(Names.REPORT, rows, described)
+        pods = by_columns(data.pods)
+        rows = self._pods.replace(Names.REPORT, node.row, [pod.uid for pod in pods.described])
+        self._pods.describe(Names.REPORT, rows, pods.described)
         self._pods.write(Names.REPORT, rows, _report_block(pods))
 
     def _apply_window(self, node: _Node, data: UsageWindowed) -> None:
@@ -320,20 +319,11 @@ def _p95(usage: WindowedUsage) -> tuple[int, int]:
     return (usage.cpu_p95_milli, usage.memory_p95_bytes) if usage.samples else (UNKNOWN, UNKNOWN)
 
 
-def _report_block(pods: Iterable[PodUsage]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _report_block(pods: PodsByColumns) -> np.ndarray[Any, np.dtype[np.int64]]:
     """CPU, memory and CPU limit of each pod."""
-    if isinstance(pods, PodsByColumns):
-        limits = [NONE if limit is None else limit for limit in pods.cpu_limit_milli]
-        cpu, memory = (np.where(column[:, -1] > 0, column[:, 0], UNKNOWN) for column in (pods.cpu, pods.memory))
-        return np.column_stack([cpu, memory, np.array(limits, np.int64)])
-    block = [
-        (
-            *_averages(pod.usage.cpu_milli, pod.usage.memory_bytes),
-            NONE if pod.cpu_limit_milli is None else pod.cpu_limit_milli,
-        )
-        for pod in pods
-    ]
-    return np.array(block, np.int64).reshape(-1, 3)
+    limits = [NONE if limit is None else limit for limit in pods.cpu_limit_milli]
+    cpu, memory = (np.where(column[:, -1] > 0, column[:, 0], UNKNOWN) for column in (pods.cpu, pods.memory))
+    return np.column_stack([cpu, memory, np.array(limits, np.int64)])
 
 
 def _by_tier(peaks: Amounts) -> Amounts:

@@ -10,17 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from math import inf
 
 from slackwater.descheduling.node_classes import NodeClass, NodeLoad
-from slackwater.descheduling.placement import (
-    EXPECTED,
-    PODS,
-    Amounts,
-    ClusterPlacement,
-    EvictionProposal,
-    LoadBasis,
-    LoadSource,
-    PlacedPod,
-    PlacementNode,
-)
+from slackwater.descheduling.placement import Amounts, ClusterPlacement, EvictionProposal, PlacedPod, PlacementNode
 from slackwater.descheduling.placement_index import PlacementIndex
 from slackwater.descheduling.target_search import TargetSearch
 from slackwater.model.records import record
@@ -53,18 +43,16 @@ def expected_load(pod: PlacedPod) -> Amounts:
     return pod.requests if pod.usage is None else pod.usage
 
 
-def node_shares(node: PlacementNode, pods: Sequence[PlacedPod], basis: LoadBasis = EXPECTED) -> float:
-    """Returns the load of a node as a share of what is allocatable: the weighted mean of the resources of `basis`."""
-    weights = basis.weights or dict.fromkeys(JUDGED, 1.0)
-    names = [name for name, weight in weights.items() if weight > 0 and node.allocatable.get(name, 0) > 0]
-    total = sum(weights[name] for name in names)
-    load = _load(node, pods, basis.source)
-    return sum(weights[name] / total * load.get(name, 0) / node.allocatable[name] for name in names)
+def node_shares(node: PlacementNode, pods: Sequence[PlacedPod]) -> float:
+    """Returns the expected load of a node as a share of what is allocatable: the mean of CPU and memory."""
+    load = _expected(node, pods)
+    shares = [load[name] / node.allocatable[name] for name in JUDGED if node.allocatable.get(name, 0) > 0]
+    return sum(shares) / len(shares) if shares else 0.0
 
 
 @record(frozen=True, slots=True)
 class StepLoads:
-    """Loads around one move, as shares of what is allocatable; all 0 without a target."""
+    """Expected loads around one move, as shares of what is allocatable; all 0 without a target."""
 
     node_before: float = 0.0
     node_after: float = 0.0
@@ -77,9 +65,7 @@ class StepLoads:
         return min(max(self.node_before - self.target_after, -1.0), 1.0)
 
 
-def step_loads(
-    cluster: ClusterPlacement, proposals: Sequence[EvictionProposal], basis: LoadBasis = EXPECTED
-) -> list[StepLoads]:
+def step_loads(cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]) -> list[StepLoads]:
     """Returns the loads around each proposal, after those before it."""
     nodes = {node.name: node for node in cluster.nodes}
     pods = {name: list(cluster.pods.get(name, ())) for each in proposals for name in (each.pod.node, each.target)}
@@ -89,27 +75,25 @@ def step_loads(
         if source is None or target is None:
             steps.append(StepLoads())
             continue
-        before = node_shares(source, pods[source.name], basis), node_shares(target, pods[target.name], basis)
+        before = node_shares(source, pods[source.name]), node_shares(target, pods[target.name])
         pods[source.name] = [pod for pod in pods[source.name] if pod.uid != proposal.pod.uid]
         pods[target.name].append(proposal.pod)
-        after = node_shares(source, pods[source.name], basis), node_shares(target, pods[target.name], basis)
+        after = node_shares(source, pods[source.name]), node_shares(target, pods[target.name])
         steps.append(StepLoads(before[0], after[0], before[1], after[1]))
     return steps
 
 
 def _node_load(node: PlacementNode, pods: Sequence[PlacedPod], margin: float) -> NodeLoad:
-    load = _load(node, pods, None)
+    load = _expected(node, pods)
     high = {name: int(node.allocatable[name] * (1 - margin)) for name in JUDGED if name in node.allocatable}
     return NodeLoad(node, pods, load, {}, high, high, high, high)
 
 
-def _load(node: PlacementNode, pods: Sequence[PlacedPod], source: LoadSource | None) -> dict[str, int]:
-    """Returns CPU, memory and pods. `source` None: what they are expected to use."""
-    system = node.system_peak or node.system_usage if source is None else node.system_load(source)
-    load = {**{name: system.get(name, 0) for name in JUDGED}, PODS: 0}
+def _expected(node: PlacementNode, pods: Sequence[PlacedPod]) -> dict[str, int]:
+    system = node.system_peak or node.system_usage
+    load = {name: system.get(name, 0) for name in JUDGED}
     for pod in pods:
-        amounts = expected_load(pod) if source is None else pod.load(source) or {}
+        amounts = expected_load(pod)
         for name in JUDGED:
             load[name] += amounts.get(name, 0)
-        load[PODS] += not pod.has_failed
     return load

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
 from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict
 
+from slackwater.events.rosters import FindRoster
 from slackwater.model.identifiers import PARTITIONS, new_id, partition_of, partition_of_shard, shard_of, shards_in
 
 
@@ -46,6 +47,9 @@ class Payload(BaseModel):
     """Whether the console stores and lists the event: `GET /v1/events`, `slackwater get events`, the page of events.
     Its consumer follows from this. For rare, small events: each is a row until its retention ends."""
 
+    WIRE: ClassVar[type[BaseModel] | None] = None
+    """The form in which the event travels, where it is another: it names a roster that readers join it with."""
+
     def key(self) -> str:
         """The key that determines order and ownership: a node, quota root or workload. May contain dots."""
         raise NotImplementedError
@@ -53,6 +57,17 @@ class Payload(BaseModel):
     def body(self) -> str:
         """The JSON that travels on the bus."""
         return self.model_dump_json()
+
+    @classmethod
+    def wire(cls) -> type[BaseModel]:
+        """The form in which the event travels."""
+        return cls.WIRE or cls
+
+    @classmethod
+    def from_document(cls, document: Any, find: FindRoster) -> Self:
+        """The event of a JSON document; `find` has the rosters of nodes. Raises ValidationError, InvalidColumns,
+        RosterMissing."""
+        return cls.model_validate(document)
 
     def shard_key(self) -> str:
         """The key that determines the shard; differs from `key` only where that has several parts."""

@@ -11,7 +11,10 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from slackwater.events import report_columns
+from slackwater.events.joined_pods import JoinedPods
 from slackwater.events.measures import PodUsage
+from slackwater.events.report_columns import DistributionColumns, amounts, ratios
 from slackwater.model.pods import Pod
 
 values_of = attrgetter("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
@@ -53,6 +56,8 @@ def by_columns(pods: Sequence[PodUsage]) -> PodsByColumns:
     """The pods as columns. Raises OverflowError for a value that does not fit into 64 bits."""
     if type(pods) is PodsByColumns:
         return pods
+    if type(pods) is JoinedPods and not pods.is_partial:
+        return _of_joined(pods)
     return PodsByColumns(
         described=[pod.pod for pod in pods],
         cpu=table_of([values_of(pod.usage.cpu_milli) for pod in pods]),
@@ -65,6 +70,30 @@ def by_columns(pods: Sequence[PodUsage]) -> PodsByColumns:
         reclaimable_bytes=[pod.reclaimable_bytes for pod in pods],
         as_sent=lambda: pods,
     )
+
+
+def _of_joined(pods: JoinedPods) -> PodsByColumns:
+    columns, count = pods.columns, len(pods)
+    return PodsByColumns(
+        described=pods.described,
+        cpu=_array(columns.cpu_milli, count),
+        memory=_array(columns.memory_bytes, count),
+        cpu_limit_milli=amounts(columns.cpu_limit_milli, count),
+        throttled_ratio=ratios(columns.throttled_ratio, count),
+        cpu_some_avg=ratios(columns.cpu_some_avg, count),
+        memory_high_bytes=amounts(columns.memory_high_bytes, count),
+        original_memory_high_bytes=amounts(columns.original_memory_high_bytes, count),
+        reclaimable_bytes=amounts(columns.reclaimable_bytes, count),
+        as_sent=pods.built,
+    )
+
+
+def _array(columns: DistributionColumns, count: int) -> NDArray[np.int64]:
+    """The distributions as an array of shape n x 8."""
+    table = np.empty((VALUES, count), np.int64)
+    for row, column in zip(table, report_columns.table_of(columns, count), strict=True):
+        row[:] = column
+    return table.T
 
 
 def table_of(rows: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:

@@ -51,8 +51,8 @@ class Written:
         )
 
 
-def written(event: Event[Any]) -> Written:
-    """The serialized form of the event."""
+def written(event: Event[Any], body: str | None = None) -> Written:
+    """The serialized form of the event; `body` in place of its own."""
     return Written(
         id=event.id,
         type=type_of(event.data),
@@ -62,7 +62,7 @@ def written(event: Event[Any]) -> Written:
         time=event.time.isoformat(),
         causedby=event.causedby,
         traceparent=event.traceparent,
-        body=event.data.body(),
+        body=event.data.body() if body is None else body,
     )
 
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import operator
-from typing import Annotated, ClassVar, Final, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Literal, Self
 
-from annotated_types import Interval
-from msgspec import Meta
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from slackwater.events.envelope import Payload
+from slackwater.events.envelope import Payload, built
+from slackwater.events.joined_pods import JoinedPods
 from slackwater.events.measures import HostAppUsage, KnownBytes, PodUsage, Pressure, Usage, is_unknown
-from slackwater.model.bounds import MOST_BYTES_PER_SECOND, Count, Items, Moment, Name, Seconds
+from slackwater.events.report_columns import (
+    SHARED,
+    InvalidColumns,
+    RefaultRate,
+    ReportColumns,
+    Trigger,
+    columns_of,
+)
+from slackwater.events.rosters import FindRoster, Roster, RosterMissing, roster_of
+from slackwater.model.bounds import Count, Items, Moment, Name, Seconds
 from slackwater.model.devices import DiskUse, LinkUse
 from slackwater.model.placement_rules import Few
 from slackwater.model.pods import Pod
 
-RefaultRate = Annotated[float, Interval(ge=0, le=MOST_BYTES_PER_SECOND), Meta(ge=0, le=MOST_BYTES_PER_SECOND)]
-
-Trigger = Literal["interval", "waterline", "shutdown", "leave"]
-"""The reason of a report: its interval is over, a waterline was crossed, the agent stops, its node leaves."""
 LEAVE_TRIGGER: Final = "leave"
 
 
@@ -40,11 +45,15 @@ class UsageReported(Payload):
     at once, until a later report. `left_out` are the values of this report and of the node's description that no reader
     would accept, with what was sent instead, like `pod shop/web: request.cpu_milli: 16000000 is capped at 10000000`;
     omitted if there are none.
+
+    This is the form that services use. It travels as columns that count by a roster (slackwater.events.report_columns):
+    the bus takes it apart when it publishes, and joins it when it reads.
     """
 
     TYPE: ClassVar[str] = "usage.reported"
     STREAM: ClassVar[str] = "USAGE"
     FROM_AGENT: ClassVar[bool] = True
+    WIRE: ClassVar[type[BaseModel]] = ReportColumns
 
     node: Name
     boot_epoch: Name
@@ -71,6 +80,47 @@ class UsageReported(Payload):
 
     def key(self) -> str:
         return self.node
+
+    def with_pods(self) -> Self:
+        """Returns the report with its pods as a tuple, as it is shown."""
+        return self.model_copy(update={"pods": tuple(self.pods)})
+
+    def roster(self) -> Roster:
+        """Returns the roster of this report's pods."""
+        return roster_of([usage.pod for usage in self.pods], self.failed_pods)
+
+    def columns(self, roster: Roster, slot: int | None) -> ReportColumns:
+        """Returns the form that travels, with the roster in a slot; without a slot it carries its roster."""
+        shared = {name: getattr(self, name) for name in SHARED}
+        own = roster if slot is None else None
+        return ReportColumns.model_construct(
+            **shared,
+            roster=roster.digest,
+            roster_slot=slot or 0,
+            pods=columns_of(self.pods),
+            own_roster=own,
+        )
+
+    def body(self) -> str:
+        """The JSON that travels where no roster was published: with the roster in it."""
+        return self.columns(self.roster(), None).model_dump_json()
+
+    @classmethod
+    def joined(cls, columns: Mapping[str, Any], find: FindRoster) -> Self:
+        """Returns the report of the fields of a ReportColumns. Raises RosterMissing, InvalidColumns."""
+        roster = columns["own_roster"] or find(columns["node"], columns["roster"])
+        if roster is None:
+            raise RosterMissing(columns["node"], columns["roster"], columns["roster_slot"])
+        if roster.digest != columns["roster"]:
+            raise InvalidColumns("own_roster: not the roster that the report names")
+        values = {name: columns[name] for name in SHARED}
+        values["pods"] = JoinedPods(roster, columns["pods"])
+        values["failed_pods"] = roster.failed_pods
+        return built(cls, values)
+
+    @classmethod
+    def from_document(cls, document: Any, find: FindRoster) -> Self:
+        return cls.joined(dict(ReportColumns.model_validate(document)), find)
 
 
 def is_disconnected(report: UsageReported) -> UsageReported:

@@ -9,6 +9,7 @@ to evict, and how every file it ever wrote gets its previous value back.
 CONSUMES: tuple[str, ...] = ("intent.declared", "lease.renewed")
 PUBLISHES: tuple[str, ...] = (
     "node.described",
+    "pods.rostered",
     "usage.reported",
     "waterline.crossed",
     "intent.observed",

@@ -57,7 +57,8 @@ def command(
 ) -> None:
     """Show events: those of the last 15 minutes (or --since), with -w also new ones, resumed automatically.
 
-    All types but usage.reported and waterline.crossed (a copy of an urgent report), unless --types asks for them.
+    All types but usage.reported, waterline.crossed (a copy of an urgent report) and pods.rostered, unless --types asks
+    for them.
     A lost connection is resumed where it ended; events no longer stored are reported as a gap.
 
     Examples: `slackwater events --since 1h -t decision.*`, `slackwater events -w --types eviction.*,effect.* -o json`
@@ -262,6 +263,12 @@ def _accounted(data: Item) -> tuple[str, str]:
     return "", f"tree {data['tree']}: {quotas}, {counted(waiting, 'claim')} waiting, {reclaiming} to end"
 
 
+def _rostered(data: Item) -> tuple[str, str]:
+    roster = data["roster"]
+    failed = counted(len(roster["failed_pods"]), "failed pod") if roster.get("failed_pods") else ""
+    return "", ", ".join(filter(None, (f"runs {counted(len(roster['uids']), 'pod')}", failed)))
+
+
 _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "decision.recorded": _decision,
     "agent.decision_recorded": _decision,
@@ -281,6 +288,7 @@ _SAYINGS: Mapping[str, Callable[[Item], tuple[str, str]]] = {
     "intent.declared": _declared,
     "node.described": _described,
     "usage.reported": _reported,
+    "pods.rostered": _rostered,
     "waterline.crossed": _reported,
     "health.reported": _health,
     "quota.accounted": _accounted,

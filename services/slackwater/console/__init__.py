@@ -9,6 +9,7 @@ CONSUMES = (
     "node.liveness_changed",
     "node.scheduling_changed",
     "usage.reported",
+    "pods.rostered",
     "waterline.crossed",
     "usage.windowed",
     "peak.predicted",

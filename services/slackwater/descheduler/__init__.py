@@ -14,6 +14,7 @@ CONSUMES = (
     "resources.offered",
     "peak.predicted",
     "usage.reported",
+    "pods.rostered",
     "reclaim.requested",
     "eviction.completed",
     "migration.changed",

@@ -11,6 +11,7 @@ CONSUMES = (
     "node.described",
     "node.deleted",
     "usage.reported",
+    "pods.rostered",
     "waterline.crossed",
     "intent.observed",
     "eviction.completed",

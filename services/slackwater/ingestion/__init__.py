@@ -5,7 +5,7 @@ that history exactly once. Stores which agents an operator has blocked and publi
 gone, on an operator's request or after an hour, and describes them again when they report.
 """
 
-CONSUMES = ("node.described", "usage.reported", "agent.block_changed")
+CONSUMES = ("node.described", "usage.reported", "pods.rostered", "agent.block_changed")
 PUBLISHES = (
     "node.liveness_changed",
     "node.deleted",

@@ -15,6 +15,7 @@ CONSUMES = (
     "resources.offered",
     "peak.predicted",
     "usage.reported",
+    "pods.rostered",
     "intent.observed",
     "eviction.completed",
     "reclaim.answered",

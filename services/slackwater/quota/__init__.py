@@ -16,6 +16,7 @@ CONSUMES = (
     "resources.offered",
     "reclaim.answered",
     "usage.reported",
+    "pods.rostered",
     "agent.block_changed",
 )
 PUBLISHES = (

@@ -76,7 +76,12 @@ async def test_how_full_it_is_can_be_seen_and_with_more_room_it_goes_on(killable
 
 def test_of_the_streams_only_those_that_age_out_may_fill() -> None:
     topology = load()
-    assert {name for name in topology.streams if not topology.must_not_fill(name)} == {"USAGE", "URGENT", "AGENTS"}
+    assert {name for name in topology.streams if not topology.must_not_fill(name)} == {
+        "USAGE",
+        "URGENT",
+        "AGENTS",
+        "ROSTERS",
+    }
 
 
 @pytest.mark.parametrize(("limit", "shown"), [("", {}), ("max_file: 7GB", {"file": 7 * 2**30})])

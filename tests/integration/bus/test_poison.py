@@ -14,8 +14,6 @@ from tests.support.reports import report
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.consume.handlers import each
 from slackwater.bus.port import Done, Received, Settlement
-from slackwater.events.codec.columnar_reader import ColumnarReader
-from slackwater.events.codec.deferred_pods import DeferredReader
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
@@ -43,9 +41,7 @@ POISON = {"a lone surrogate": SURROGATE, "no UTF-8": b'"\xff\xfe"', "a large int
 
 
 @pytest.mark.parametrize("text", POISON.values(), ids=POISON.keys())
-@pytest.mark.parametrize("way", ["plain", "columns", "deferred"])
-async def test_what_no_decoder_can_read_costs_itself_only(given: Any, way: str, text: bytes) -> None:
-    read = {"plain": None, "columns": ColumnarReader(), "deferred": DeferredReader()}[way]
+async def test_what_no_decoder_can_read_costs_itself_only(given: Any, text: bytes) -> None:
     seen: list[str] = []
 
     async def handler(batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
@@ -53,7 +49,7 @@ async def test_what_no_decoder_can_read_costs_itself_only(given: Any, way: str, 
         return [Done()] * len(batch)
 
     consumer = "ingestion-usage-reported"
-    async with given.process() as bus, bus.consume(UsageReported, consumer, handler, read=read):
+    async with given.process() as bus, bus.consume(UsageReported, consumer, handler):
         for number in range(3):
             await given.inject("USAGE", reported(f"good-{number}"))
             await given.inject("USAGE", spoilt("bad", text))

@@ -31,6 +31,7 @@ from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.bus.read.watch import WatchDelivery
+from slackwater.bus.rosters.known_rosters import KnownRosters
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.node_described import NodeDescribed
@@ -40,6 +41,10 @@ from slackwater.model.bounds import MOST_DOCUMENT
 from slackwater.telemetry.metrics import Meters
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+async def no_event(node: str, slot: int) -> None:
+    """Implements ReadRoster for messages that count by no roster."""
 
 
 class Scene:
@@ -132,8 +137,9 @@ class Watching:
         registry = CollectorRegistry()
         meters = Meters(registry)
         self.registry, self.seen = registry, list[Any]()
-        rates, unread = AgentRates(payload, "w", BusMetrics(meters)), UnreadSubjects(meters)
-        self.delivery = WatchDelivery(payload, self._note, Blocks, unread, rates, keeps_last=keeps_last)
+        metrics, unread = BusMetrics(meters), UnreadSubjects(meters)
+        rates, rosters = AgentRates(payload, "w", metrics), KnownRosters(no_event, metrics)
+        self.delivery = WatchDelivery(payload, self._note, Blocks, unread, rates, rosters, keeps_last=keeps_last)
 
     async def _note(self, event: Event[Any]) -> None:
         self.seen.append(event.data)

@@ -17,6 +17,7 @@ from slackwater.bus.read.broadcast import BroadcastSubscription
 from slackwater.bus.read.stream_reader import stream_event
 from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.bus.read.watch import WatchDelivery
+from slackwater.bus.rosters.known_rosters import KnownRosters
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.lease_renewed import LeaseRenewed
@@ -34,6 +35,10 @@ EVENT = event_of(
 MESSAGE = encode(EVENT)
 UNREAD = UnreadSubjects(process_meters())
 RAISED = [UnicodeDecodeError("utf-8", b"\xed", 0, 1, "bad"), OverflowError("large"), RecursionError("deep")]
+
+
+async def no_event(node: str, slot: int) -> None:
+    """Implements ReadRoster for messages that count by no roster."""
 
 
 @pytest.fixture(params=RAISED, ids=lambda error: type(error).__name__)
@@ -81,7 +86,9 @@ async def test_a_message_that_fails_to_decode_is_skipped_by_watchers_and_subscri
         heard.append(event)
 
     rates = AgentRates(NodeLivenessChanged, "w", BusMetrics(process_meters()))
-    await WatchDelivery(NodeLivenessChanged, note, Blocks, UNREAD, rates, keeps_last=True).deliver([MESSAGE], 0.0)
+    rosters = KnownRosters(no_event, BusMetrics(process_meters()))
+    watch = WatchDelivery(NodeLivenessChanged, note, Blocks, UNREAD, rates, rosters, keeps_last=True)
+    await watch.deliver([MESSAGE], 0.0)
     await BroadcastSubscription(LeaseRenewed, UNREAD, {object(): note}).deliver(
         Message(MESSAGE.subject, MESSAGE.headers, MESSAGE.body)
     )

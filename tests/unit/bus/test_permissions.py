@@ -43,6 +43,7 @@ from slackwater.events.envelope import (
 )
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import AGENT_WRITER, IntentDeclared, eviction_id
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.registry import BROADCASTS, EVENTS
 from slackwater.intents.controls import WRITERS
 from slackwater.model.errors import InvalidInput, Misconfigured
@@ -112,7 +113,7 @@ def test_the_parts_of_every_key_are_as_many_as_the_event_says() -> None:
     assert compound == {
         "intent.declared", "intent.observed", "eviction.completed", "effect.measured", "decision.recorded",
         "state.quarantined", "resource.changed", "claim.changed", "eviction.requested",
-        "move.proposed", "disruption_budget.changed",
+        "move.proposed", "disruption_budget.changed", "pods.rostered",
     }  # fmt: skip
 
 
@@ -137,11 +138,12 @@ def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:
             assert (subjects in allowed) is may, (part.name, payload.TYPE)
         letters = {subject.removeprefix("sw.v1.dlq.") for subject in allowed if subject.startswith("sw.v1.dlq.")}
         assert all(letter.startswith(f"{part.name}-") for letter in letters)
-        assert len(letters) == len(part.consumes)
+        assert len(letters) == len(set(part.consumes) - {PodsRostered.TYPE}), "the bus reads last rosters only"
         desk = {f"$JS.API.{verb}.{stream}" for verb in ("CONSUMER.LIST", "STREAM.MSG.GET") for stream in load().streams}
         durable = {spec.event for name, spec in load().consumers.items() if name.startswith(f"{part.name}-")}
         kept = {event for event in durable if load().keeps_last(event_named(event).STREAM)}
         read_back = {"$JS.API.STREAM.MSG.GET.STATE"} if kept else set()
+        read_back |= {"$JS.API.STREAM.MSG.GET.ROSTERS"} if PodsRostered.TYPE in part.consumes else set()
         assert desk & set(allowed) == (desk if part.operates else read_back)
 
 
@@ -190,7 +192,7 @@ def test_an_agent_receives_broadcasts_of_its_partition_and_publishes_none() -> N
 
 def test_the_size_of_an_agents_account_is_bounded_and_its_block_revokes_what_was_issued() -> None:
     account = AUTHORITY.agent_account(AGENT, "n" * 63)
-    assert len(account) < 8_000
+    assert len(account) < 9_000
     limits = claims_of(account)["nats"]["limits"]
     assert (limits["conn"], limits["subs"], limits["payload"]) == (8, 64, AGENT_MESSAGE_BYTES)
     since = datetime(2026, 1, 5, tzinfo=UTC)

@@ -34,8 +34,9 @@ def received(events: list[Event[Any]]) -> list[Received[Any]]:
 def test_every_event_that_is_consumed_has_a_route(record: RecordEvents) -> None:
     consumed = load().consumed("console", CONSUMES)
     assert {payload.TYPE for payload in routes(record)} == set(consumed) - {
-        "agent.block_changed"
-    }  # the bus watches that one
+        "agent.block_changed",
+        "pods.rostered",
+    }  # the bus reads these
 
 
 async def test_a_batch_that_comes_again_changes_nothing(

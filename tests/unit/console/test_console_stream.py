@@ -222,7 +222,11 @@ async def test_a_past_time_is_a_place_to_begin(world: World) -> None:
 
 
 def test_types_are_chosen_by_name_and_pattern_and_reports_only_on_request() -> None:
-    assert set(chosen((), KNOWN, BY_REQUEST)) == set(KNOWN) - {"usage.reported", "waterline.crossed"}
+    assert set(chosen((), KNOWN, BY_REQUEST)) == set(KNOWN) - {
+        "usage.reported",
+        "waterline.crossed",
+        "pods.rostered",
+    }
     assert chosen(("*",), KNOWN, BY_REQUEST) == chosen((), KNOWN, BY_REQUEST)
     assert chosen(("usage.reported",), KNOWN, BY_REQUEST) == ("usage.reported",)
     assert chosen(("node.*", "usage.*"), KNOWN, BY_REQUEST) == (

@@ -45,8 +45,7 @@ GRACE_S = 2.0
 
 @dataclass
 class SeenNode:
-    """A machine with its agent. `is_deaf`: documents do not reach it; `refuses`: the pod is protected there;
-    `postpones`: its evictions do not begin in time, as behind a disruption budget."""
+    """A machine with its agent. `is_deaf`: documents do not reach it; `refuses`: the pod is protected there."""
 
     name: str
     cpu_milli: int = 8_000
@@ -59,7 +58,6 @@ class SeenNode:
     is_deaf: bool = False
     is_silent: bool = False
     refuses: bool = False
-    postpones: bool = False
     held: IntentDeclared | None = None
     done: dict[str, EvictionOutcome] = field(default_factory=dict)
     """Outcome by id: the agent's ledger."""
@@ -187,8 +185,7 @@ class MoveScene:
         for item in held.evictions:
             if item.id in node.done:
                 continue
-            detail = ""
-            if now >= item.deadline or node.postpones:
+            if now >= item.deadline:
                 outcome = EvictionOutcome.EXPIRED
             elif node.failed.pop(item.pod_uid, None) is not None:
                 outcome = EvictionOutcome.TERMINATED
@@ -196,7 +193,7 @@ class MoveScene:
             elif item.pod_uid not in node.pods:
                 outcome = EvictionOutcome.ALREADY_GONE
             elif node.refuses:
-                outcome, detail = EvictionOutcome.REFUSED, "the pod is protected"
+                outcome = EvictionOutcome.REFUSED
             else:
                 outcome = EvictionOutcome.TERMINATED
                 gone = node.pods.pop(item.pod_uid)
@@ -205,7 +202,7 @@ class MoveScene:
             node.done[item.id] = outcome
             completed = EvictionCompleted(
                 id=item.id, node=node.name, pod_uid=item.pod_uid, writer="migration", outcome=outcome,
-                detail=detail, completed_at=now, decision_id=item.decision_id,
+                completed_at=now, decision_id=item.decision_id,
             )  # fmt: skip
             await self.publish(completed, completion_id(node.name, item.id, ""))
         self._start(node, held)

@@ -55,6 +55,7 @@ NEVER_ANSWERED = frozenset(
         "malformed_text",
         "malformed_json",
         "wrong_subject",
+        "roster_missing",
         "unknown_value",
         "message_too_large",
         "subject_malformed",

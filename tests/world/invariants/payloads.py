@@ -12,8 +12,11 @@ from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
 from slackwater.events.codec.body import decode_body
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import Payload
+from slackwater.events.pods_rostered import PodsRostered
+from slackwater.events.rosters import Roster
 
 P = TypeVar("P", bound=Payload)
+_ROSTERS: dict[str, Roster] = {}
 _RECORDED = tuple(f"sw.v1.{payload.TYPE}." for payload in (DecisionRecorded, AgentDecisionRecorded))
 
 
@@ -23,9 +26,21 @@ def payload_of(step: Step, payload: type[P]) -> P | None:
         return None
     decoded = step.decoded
     if not decoded:
-        decoded.append(decode_body(payload, step.value.body))
+        decoded.append(decode_body(payload, step.value.body, find=_roster))
     found: P = decoded[0]
     return found
+
+
+def note_roster(step: Step) -> None:
+    """Keep the roster of a stored message: the invariants join reports with it. The digest identifies its content, so
+    that histories may share them."""
+    rostered = payload_of(step, PodsRostered)
+    if rostered is not None:
+        _ROSTERS[rostered.roster.digest] = rostered.roster
+
+
+def _roster(node: str, digest: str) -> Roster | None:
+    return _ROSTERS.get(digest)
 
 
 def raw_record_of(step: Step) -> dict[str, Any] | None:

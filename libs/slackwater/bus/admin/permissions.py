@@ -12,7 +12,7 @@ another node's intents, or renew its lease. In its own account these subjects do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from slackwater.bus.admin.streams import Topology, durable_names, event_named
@@ -26,6 +26,7 @@ from slackwater.events.envelope import (
     subject_token,
     subjects_of,
 )
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.registry import BROADCASTS, EVENTS
 
 CONTROL = "CONTROL"
@@ -69,7 +70,8 @@ def service_subjects(part: PartSubjects, topology: Topology) -> list[str]:
     allowed.add(f"{API_PREFIX}.INFO")
     for stream in topology.streams:
         allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
-    for payload in _kept(part.consumes):
+    allowed |= _of_rosters(part.consumes)
+    for payload in _kept(name for name in part.consumes if name != PodsRostered.TYPE):
         event, stream = payload.TYPE, payload.STREAM
         consumer = f"{part.name}-{_dashed(event)}"
         if consumer in topology.consumers:
@@ -126,6 +128,11 @@ def restore_subjects(topology: Topology) -> list[str]:
             f"$JS.SNAPSHOT.RESTORE.{stream}.>",
         )
     ]
+
+
+def _of_rosters(consumes: Collection[str]) -> set[str]:
+    """Returns the subject of a last value: the bus reads the roster of a node when a report counts by it."""
+    return {f"{API_PREFIX}.STREAM.MSG.GET.{PodsRostered.STREAM}"} if PodsRostered.TYPE in consumes else set()
 
 
 def _of_durable(stream: str, consumer: str) -> set[str]:

@@ -17,6 +17,7 @@ from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.codec.unknown_values import Lost
 from slackwater.events.envelope import KEY_POSITION, Event, Payload, agent_source, built, is_of_agent
+from slackwater.events.rosters import FindRoster, no_roster
 from slackwater.events.serialized import Written, written
 from slackwater.model.bounds import MOST_NAME, TimeSpan
 
@@ -71,11 +72,12 @@ def decode(
     *,
     read: fast_decode.Read = fast_decode.read,
     lost: Lost | None = None,
+    find: FindRoster = no_roster,
 ) -> Event[P]:
-    """Returns the event in a message expected to hold a `payload`; `lost`: see decode_body. Raises Undecodable with the
-    reason as code.
+    """Returns the event in a message expected to hold a `payload`; `lost`, `find`: see decode_body. Raises Undecodable
+    with the reason as code, RosterMissing.
     """
-    return built(Event, attributes_of(payload, headers) | {"data": decode_body(payload, body, read, lost)})
+    return built(Event, attributes_of(payload, headers) | {"data": decode_body(payload, body, read, lost, find)})
 
 
 def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> dict[str, Any]:
@@ -104,15 +106,16 @@ def decode_on(
     *,
     read: fast_decode.Read = fast_decode.read,
     lost: Lost | None = None,
+    find: FindRoster = no_roster,
 ) -> Event[P]:
     """Returns the event in a message that arrived on `subject`, which must match the event's key.
-    Raises Undecodable.
+    Raises Undecodable, RosterMissing.
 
     The broker lets an agent publish only on its own node's subjects, so the subject identifies the
     sender, whatever `ce-source` says. A body that names another node is forged or defective and is
     not delivered.
     """
-    attributes, data = attributes_of(payload, headers), decode_body(payload, body, read, lost)
+    attributes, data = attributes_of(payload, headers), decode_body(payload, body, read, lost, find)
     if payload.FROM_AGENT:
         is_agent = is_of_agent(payload, subject)
         attributes["source"] = agent_source(data.key().split("/")[0]) if is_agent else subject.rpartition(".")[2]

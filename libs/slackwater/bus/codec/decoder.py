@@ -12,6 +12,7 @@ from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.codec.unknown_values import Lost
 from slackwater.events.envelope import Event, Payload
+from slackwater.events.rosters import FindRoster, RosterMissing, no_roster
 from slackwater.model.errors import Unavailable
 
 P = TypeVar("P", bound=Payload)
@@ -26,22 +27,23 @@ def decode_message(
     body: bytes,
     *,
     read: fast_decode.Read = fast_decode.read,
+    find: FindRoster = no_roster,
 ) -> Event[P]:
     """As slackwater.bus.codec.cloudevents.decode_on; what unknown values have lost is counted and logged. Raises
-    Undecodable, with code `decoder_failed` for any other exception of a decoder; Unavailable when the machine is out of
-    memory.
+    RosterMissing; Undecodable, with code `decoder_failed` for any other exception of a decoder; Unavailable when the
+    machine is out of memory.
     """
     lost = Lost()
-    event = _refusing(lambda: decode_on(subject, payload, headers, body, read=read, lost=lost))
+    event = _refusing(lambda: decode_on(subject, payload, headers, body, read=read, lost=lost, find=find))
     if lost:
         lost_values().note(payload.TYPE, lost, subject)
     return event
 
 
-def decode_payload(payload: type[P], body: bytes) -> P:
+def decode_payload(payload: type[P], body: bytes, find: FindRoster = no_roster) -> P:
     """As slackwater.events.codec.body.decode_body. Raises as `decode_message`."""
     lost = Lost()
-    data = _refusing(lambda: decode_body(payload, body, lost=lost))
+    data = _refusing(lambda: decode_body(payload, body, lost=lost, find=find))
     if lost:
         lost_values().note(payload.TYPE, lost)
     return data
@@ -55,7 +57,7 @@ def decode_attributes(payload: type[Payload], headers: Mapping[str, str] | None)
 def _refusing(decode: Callable[[], T]) -> T:
     try:
         return decode()
-    except Undecodable:
+    except (Undecodable, RosterMissing):
         raise
     except Exception as error:
         if is_of_machine(error):

@@ -51,9 +51,11 @@ from slackwater.bus.read.replay import Replayer
 from slackwater.bus.read.stream_head import latest_of, stream_head
 from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.bus.read.watch import WatchDelivery, subjects_below
-from slackwater.events.codec.fast_decode import Read
-from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_of
+from slackwater.bus.rosters.known_rosters import KnownRosters
+from slackwater.bus.rosters.roster_publisher import RosterPublisher
+from slackwater.events.envelope import Event, Payload, partition_subjects, subjects_about, subjects_of
 from slackwater.events.node_described import NodeDescribed
+from slackwater.events.pods_rostered import PodsRostered, subject_in
 from slackwater.events.serialized import Written, written
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import ALL_PARTITIONS
@@ -96,6 +98,8 @@ class NatsBus:
         self._metrics = BusMetrics(process_meters())
         lost_values()  # its metric is there before the first loss
         self._clock = clock or SystemClock()
+        self._rosters = KnownRosters(self._read_roster, self._metrics)
+        self._roster_publisher = RosterPublisher(self.publish, self._clock)
         self._dead_letters = DeadLetterStore(self._bury, self._clock, self._metrics)
         self.blocks = Blocks()
         """Blocked agents; filled while this process consumes agent events."""
@@ -144,7 +148,10 @@ class NatsBus:
         return not self._declarations.declares or await answers_jetstream(client)
 
     async def publish(self, event: Event[Any]) -> int:
-        return await self._carry(written(event))
+        return await self._carry(written(event, await self._roster_publisher.body(event)))
+
+    async def _read_roster(self, node: str, slot: int) -> Event[PodsRostered] | None:
+        return await latest_of(self._js, PodsRostered, [subject_in(node, slot)], self.blocks, self.unread)
 
     async def carry(self, event: Written) -> None:
         await self._carry(event)
@@ -173,24 +180,18 @@ class NatsBus:
 
     @asynccontextmanager
     async def consume(
-        self,
-        payload: type[P],
-        consumer: str,
-        handler: BatchHandler[P],
-        *,
-        batch: int = 100,
-        holds: Holds | None = None,
-        read: Read | None = None,
-        worth: Worth | None = None,
-    ) -> AsyncIterator[Consumption]:
+        self, payload: type[P], consumer: str, handler: BatchHandler[P], *,
+        batch: int = 100, holds: Holds | None = None, worth: Worth | None = None,
+    ) -> AsyncIterator[Consumption]:  # fmt: skip
         spec = self._spec(payload, consumer)
         counters = self._counted(consumer)
         await self._block_watch.load(payload)
         gates = self._gates(payload, consumer)
         bury, remove = self._dead_letters.bury, removal(self._client, spec, payload.STREAM)
         settler = Settler(
-            payload, consumer, spec, handler, bury, counters, read=read, worth=worth, gates=gates, remove=remove
-        )
+            payload, consumer, spec, handler, bury, counters,
+            rosters=self._rosters, worth=worth, gates=gates, remove=remove,
+        )  # fmt: skip
         if spec.partitioned:
             async with self._consume_partitions(settler, payload, consumer, batch, holds) as consumption:
                 yield consumption
@@ -246,7 +247,9 @@ class NatsBus:
         stream, filters, start = payload.STREAM, [subjects_below(payload, key)], Start(None)
         reader = OrderedReader(self._client, self._js, stream, filters, start, WATCH_BATCH, confined=self._confined)
         rates, keeps_last = AgentRates(payload, self._name, self._metrics), self._topology.keeps_last(stream)
-        delivery = WatchDelivery(payload, handler, lambda: self.blocks, self.unread, rates, keeps_last=keeps_last)
+        delivery = WatchDelivery(
+            payload, handler, lambda: self.blocks, self.unread, rates, self._rosters, keeps_last=keeps_last
+        )
         await self._block_watch.load(payload)
 
         async def work() -> bool:
@@ -298,7 +301,7 @@ class NatsBus:
         self, payloads: Sequence[type[Payload]], *, after: Mapping[str, int] | None = None,
         since: datetime | None = None, keys: Sequence[str] = (), bodies: bool = True,
     ) -> AsyncIterator[NatsStreamReader]:  # fmt: skip
-        reader = NatsStreamReader()
+        reader = NatsStreamReader(self._rosters)
         request = StreamRequest(payloads, after or {}, since, keys, bodies)
         await reader.begin(self._client, self._js, self._topology, request)
         async with AsyncExitStack() as stack:
@@ -316,7 +319,7 @@ class NatsBus:
 
     async def latest(self, payload: type[P], node: str) -> Event[P] | None:
         await self._block_watch.load(payload)
-        return await latest_of(self._js, payload, node, self.blocks, self.unread)
+        return await latest_of(self._js, payload, subjects_about(payload, node), self.blocks, self.unread)
 
     async def load_blocks(self) -> Blocks:
         """Returns the blocked agents, which this connection follows from now on. Raises Unavailable."""
@@ -373,6 +376,7 @@ class NatsBus:
 
     def disconnected(self) -> None:
         """Fail all requests in flight: their answers are lost with the connection."""
+        self._roster_publisher.invalidate()
         self._publisher.connection_lost()
 
     def reconnected(self) -> None:

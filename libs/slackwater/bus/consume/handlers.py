@@ -47,6 +47,7 @@ from slackwater.bus.port import (
 )
 from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import Undecodable
+from slackwater.events.rosters import FindRoster, no_roster
 from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
 from slackwater.model.records import record
 from slackwater.model.time import Clock
@@ -145,14 +146,11 @@ class Consumer(Generic[P]):
     name: str
     handler: BatchHandler[P]
     batch: int = 100
-    read: fast_decode.Read | None = None
     worth: Worth | None = None
 
     def open(self, bus: Bus, holds: Holds | None = None) -> AbstractAsyncContextManager[Consumption]:
         """Consume while the context is open; with `holds`, only the partitions taken."""
-        return bus.consume(
-            self.payload, self.name, self.handler, batch=self.batch, holds=holds, read=self.read, worth=self.worth
-        )
+        return bus.consume(self.payload, self.name, self.handler, batch=self.batch, holds=holds, worth=self.worth)
 
 
 class Readable(Protocol):
@@ -258,7 +256,9 @@ class Handling(Generic[P]):
         counters: Counters,
         *,
         read: fast_decode.Read | None = None,
+        find: FindRoster = no_roster,
     ) -> None:
+        self._find = find
         self._payload = payload
         self._name = name
         self._verdicts = Verdicts(name, handler, counters)
@@ -268,11 +268,13 @@ class Handling(Generic[P]):
         self.meter = BusMetrics(process_meters()).of(name)
 
     def decode(self, message: Readable, *, deliveries: int = 1, stored_at_seconds: float = 0.0) -> Received[P] | Reject:
-        """Returns the event of a message, or the Reject. Raises Unavailable when the machine cannot
+        """Returns the event of a message, or the Reject. Raises RosterMissing; Unavailable when the machine cannot
         decode it now.
         """
         try:
-            event = decode_message(message.subject, self._payload, message.headers, message.body, read=self._read)
+            event = decode_message(
+                message.subject, self._payload, message.headers, message.body, read=self._read, find=self._find
+            )
         except Undecodable as error:
             return self.undecodable(error.code, error.message)
         return Received(event, message.stream_sequence, deliveries, subject_key(message.subject), stored_at_seconds)

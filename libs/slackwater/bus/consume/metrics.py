@@ -81,6 +81,12 @@ class BusMetrics:
             ["consumer"],
             look="Expected during a block; see `slackwater get blocked`.",
         )
+        self.roster_missing = meters.counter(
+            "slackwater_bus_roster_missing_total",
+            "Reports left out, because the roster that they count by is not there.",
+            ["consumer"],
+            look="Growth: the broker lost rosters; agents publish them again within five minutes.",
+        )
         self.over_rate = meters.counter(
             "slackwater_bus_over_rate_total",
             "Agents' messages left unread: beyond 200 (4 MiB) per node and consumer at once, then 16 (1 MiB) a second.",

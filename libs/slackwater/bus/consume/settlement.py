@@ -19,8 +19,10 @@ from slackwater.bus.consume.handlers import Bury, Handling, Readable
 from slackwater.bus.consume.stats import Counters
 from slackwater.bus.consume.unread_removal import Remove
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement, Worth
+from slackwater.bus.rosters.known_rosters import KnownRosters
 from slackwater.events.codec import fast_decode
 from slackwater.events.envelope import Payload, is_in_its_shard
+from slackwater.events.rosters import RosterMissing, no_roster
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 
@@ -52,6 +54,11 @@ minutes (with `max_deliver` 3; 90 with 5) stays below the limit, also where proc
 between, other messages have their turn: if one is handled, there is no outage, and the message is
 not kept again.
 """
+
+
+ROSTER_DELIVERIES, ROSTER_SECONDS = 4, 0.25
+"""A report whose roster is not there is delivered so often, with such pauses: a roster is stored before its reports,
+but a reader may meet the two in another order."""
 
 
 class Delivery(Readable, Protocol):
@@ -91,12 +98,15 @@ class Settler(Generic[P]):
         counters: Counters,
         *,
         read: fast_decode.Read | None = None,
+        rosters: KnownRosters | None = None,
         worth: Worth | None = None,
         gates: Sequence[Gate] = (),
         remove: Remove | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._handling = Handling(payload, consumer, handler, bury, counters, read=read)
+        find = no_roster if rosters is None else rosters.find
+        self._handling = Handling(payload, consumer, handler, bury, counters, read=read, find=find)
+        self._rosters = rosters
         self._is_worth_reading = worth
         self._gates = gates
         self._remove = remove
@@ -133,14 +143,47 @@ class Settler(Generic[P]):
                 del left[-AT_ONCE:]
 
     async def _settle_together(self, deliveries: Sequence[Delivery]) -> None:
-        together: list[tuple[Delivery, Received[P]]] = []
+        together: list[tuple[Delivery, Received[P] | RosterMissing]] = []
         for number, delivery in enumerate(deliveries, 1):
             if self._spec.latest_only:
                 await yield_between(number)
             received = await self._read(delivery)
             if received is not None:
                 together.append((delivery, received))
-        await self._handle(together)
+        missing = [received for _, received in together if isinstance(received, RosterMissing)]
+        pairs = await self._with_rosters(together, missing) if missing else together
+        await self._handle([(delivery, received) for delivery, received in pairs if isinstance(received, Received)])
+
+    async def _with_rosters(
+        self, pairs: Sequence[tuple[Delivery, Received[P] | RosterMissing]], missing: Sequence[RosterMissing]
+    ) -> Sequence[tuple[Delivery, Received[P] | RosterMissing]]:
+        """Returns the deliveries with the rosters that are in the stream now. One whose roster is not there waits and
+        is read again, ROSTER_DELIVERIES times; then it is left out and counted.
+        """
+        try:
+            if self._rosters is not None:
+                await self._rosters.load(missing)
+        except Unavailable as error:
+            for delivery in [delivery for delivery, received in pairs if isinstance(received, RosterMissing)]:
+                await self._carry_out(delivery, Retry(error.message, away=True))
+            return pairs
+        read: list[tuple[Delivery, Received[P] | RosterMissing]] = []
+        for delivery, received in pairs:
+            again = await self._read(delivery) if isinstance(received, RosterMissing) else received
+            if isinstance(again, RosterMissing):
+                await self._await_roster(delivery)
+            elif again is not None:
+                read.append((delivery, again))
+        return read
+
+    async def _await_roster(self, delivery: Delivery) -> None:
+        if self._counted(delivery) < ROSTER_DELIVERIES:
+            self._counters.retried += 1
+            await delivery.nak(ROSTER_SECONDS)
+            return
+        if self._rosters is not None:
+            self._rosters.missed(self._consumer)
+        await self._carry_out(delivery, Done())
 
     async def _worth_reading(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
         """Returns the messages to handle: all, or with `latest_only` the newest of each subject;
@@ -161,9 +204,9 @@ class Settler(Generic[P]):
     def _wants(self, delivery: Delivery) -> bool:
         return self._is_worth_reading is None or self._is_worth_reading(subject_key(delivery.subject))
 
-    async def _read(self, delivery: Delivery) -> Received[P] | None:
-        """Returns the event of a delivery; None if there is none to handle, and then the delivery
-        is settled.
+    async def _read(self, delivery: Delivery) -> Received[P] | RosterMissing | None:
+        """Returns the event of a delivery, or the roster that it lacks; None if there is none to handle, and then the
+        delivery is settled.
         """
         if self._used_up(delivery):
             await self._exhausted(delivery, f"delivered {delivery.deliveries - 1} times and never settled")
@@ -172,6 +215,8 @@ class Settler(Generic[P]):
             received = self._handling.decode(
                 delivery, deliveries=delivery.deliveries, stored_at_seconds=delivery.stored_at_seconds
             )
+        except RosterMissing as missing:
+            return missing
         except Unavailable as error:
             await self._carry_out(delivery, Retry(error.message))
             return None

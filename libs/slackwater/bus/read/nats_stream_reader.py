@@ -23,10 +23,12 @@ from slackwater.bus.read.stream_reader import (
     Mailbox,
     StreamEvent,
     StreamGap,
+    bodies_of_reports,
     by_stream,
     resume_positions,
     stream_event,
 )
+from slackwater.bus.rosters.known_rosters import KnownRosters
 from slackwater.events.envelope import Payload, subjects_of
 from slackwater.model.errors import Unavailable
 
@@ -66,7 +68,9 @@ class StreamPart:
         request: StreamRequest,
         mailbox: Mailbox,
         position: int,
+        rosters: KnownRosters,
     ) -> None:
+        self._rosters = rosters
         self.stream = stream
         self.reader = reader
         self.position = position
@@ -96,6 +100,7 @@ class StreamPart:
 
     async def _hand_over(self, messages: Sequence[Msg]) -> None:
         items = [item for message in messages if (item := self._item(message)) is not None]
+        await self._rosters.prepare(bodies_of_reports(items))
         loop = asyncio.get_running_loop()
         began = loop.time()
         await self._mailbox.put(items)
@@ -151,13 +156,15 @@ class StreamPart:
 
     def _item(self, message: Msg) -> StreamEvent | None:
         sequence = message.metadata.sequence.stream
-        return stream_event(self._payloads, message.subject, message.headers, message.data, self.stream, sequence)
+        find = self._rosters.find
+        return stream_event(self._payloads, message.subject, message.headers, message.data, self.stream, sequence, find)
 
 
 class NatsStreamReader:
     """See slackwater.bus.read.stream_reader.StreamReader. Created by `begin`."""
 
-    def __init__(self) -> None:
+    def __init__(self, rosters: KnownRosters) -> None:
+        self._rosters = rosters
         self.parts: list[StreamPart] = []
         self.mailbox = Mailbox()
         self._missed: list[Item] = []
@@ -182,7 +189,7 @@ class NatsStreamReader:
                 reader = OrderedReader(
                     client, js, stream, filters, Start(position), FOLLOW_BATCH, headers_only=not request.bodies
                 )
-                part = StreamPart(stream, reader, js, request, self.mailbox, position)
+                part = StreamPart(stream, reader, js, request, self.mailbox, position, self._rosters)
                 part.last_value = last_value
                 self.parts.append(part)
         except (NatsError, APIError, TimeoutError) as error:

@@ -14,7 +14,7 @@ from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.bus.port import StreamHead
 from slackwater.bus.read.unread import UnreadSubjects
-from slackwater.events.envelope import Event, Payload, subjects_about, subjects_of
+from slackwater.events.envelope import Event, Payload, subjects_of
 from slackwater.model.errors import Unavailable
 
 P = TypeVar("P", bound=Payload)
@@ -39,17 +39,17 @@ async def _end(js: JetStreamContext, stream: str, subjects: str) -> int:
 
 
 async def latest_of(
-    js: JetStreamContext, payload: type[P], node: str, blocks: Blocks, unread: UnreadSubjects
+    js: JetStreamContext, payload: type[P], subjects: Iterable[str], blocks: Blocks, unread: UnreadSubjects
 ) -> Event[P] | None:
-    """See slackwater.bus.port.Bus.latest. Raises Unavailable."""
+    """Returns the last event on these subjects: see slackwater.bus.port.Bus.latest. Raises Unavailable."""
     found: list[tuple[int, Message]] = []
-    for subject in subjects_about(payload, node):
+    for subject in subjects:
         try:
             last = await js.get_last_msg(payload.STREAM, subject)
         except NotFoundError:
             continue
         except (NatsError, APIError, TimeoutError) as error:
-            raise Unavailable(f"the last {payload.TYPE} of {node} cannot be read now: {error!r}") from error
+            raise Unavailable(f"the last {payload.TYPE} on {subject} cannot be read now: {error!r}") from error
         found.append((last.seq or 0, Message(last.subject or "", last.headers or {}, last.data or b"")))
     return latest_in(payload, found, blocks, unread)
 

@@ -18,6 +18,8 @@ from slackwater.bus.codec.cloudevents import subject_key
 from slackwater.bus.codec.decoder import decode_attributes, decode_payload
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Payload
+from slackwater.events.rosters import FindRoster, RosterMissing, no_roster
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
 
 
@@ -37,10 +39,15 @@ class StreamEvent:
     stream: str
     sequence: int
     body: bytes
+    find: FindRoster = no_roster
 
     def data(self) -> Payload:
-        """Returns the payload, fully validated. Raises Undecodable, Unavailable."""
-        return decode_payload(self.payload, self.body)
+        """Returns the payload, fully validated; a report with its pods. Raises Undecodable, Unavailable."""
+        try:
+            data = decode_payload(self.payload, self.body, self.find)
+        except RosterMissing as missing:
+            raise Undecodable(f"{self.payload.TYPE}: {missing}", code="roster_missing", field="roster") from None
+        return data.with_pods() if isinstance(data, UsageReported) else data
 
 
 class GapCause(StrEnum):
@@ -144,6 +151,11 @@ def resume_positions(
     return last_seen, None
 
 
+def bodies_of_reports(items: Sequence[Item]) -> list[bytes]:
+    """Returns the bodies of the items that are joined with a roster."""
+    return [item.body for item in items if isinstance(item, StreamEvent) and item.payload.WIRE and item.body]
+
+
 def stream_event(
     payloads: Mapping[str, type[Payload]],
     subject: str,
@@ -151,6 +163,7 @@ def stream_event(
     body: bytes,
     stream: str,
     sequence: int,
+    find: FindRoster = no_roster,
 ) -> StreamEvent | None:
     """Returns a message as an event; None if its attributes are invalid (its consumers dead-letter
     it).
@@ -162,4 +175,6 @@ def stream_event(
         attributes = decode_attributes(payload, headers)
     except (Undecodable, Unavailable):
         return None
-    return StreamEvent(payload, **attributes, key=subject_key(subject), stream=stream, sequence=sequence, body=body)
+    return StreamEvent(
+        payload, **attributes, key=subject_key(subject), stream=stream, sequence=sequence, body=body, find=find
+    )

@@ -14,6 +14,7 @@ from slackwater.bus.codec.cloudevents import Message
 from slackwater.bus.codec.decoder import decode_message
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Event, Payload
+from slackwater.events.rosters import FindRoster, no_roster
 from slackwater.telemetry.logs import get_logger
 from slackwater.telemetry.metrics import Meters
 
@@ -42,11 +43,11 @@ class UnreadSubjects:
         )
         self._reasons: OrderedDict[str, str] = OrderedDict()
 
-    def decoded(self, payload: type[P], message: Message) -> Event[P] | None:
+    def decoded(self, payload: type[P], message: Message, find: FindRoster = no_roster) -> Event[P] | None:
         """Returns the event in a message; None if it cannot be read, which is logged once for its subject. Raises
-        Unavailable when the machine is out of memory."""
+        RosterMissing; Unavailable when the machine is out of memory."""
         try:
-            event = decode_message(message.subject, payload, message.headers, message.body)
+            event = decode_message(message.subject, payload, message.headers, message.body, find=find)
         except Undecodable as error:
             self._note(payload, message.subject, error)
             return None

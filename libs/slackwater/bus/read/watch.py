@@ -12,7 +12,9 @@ from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.bus.consume.agent_rates import AgentRates
 from slackwater.bus.consume.cooperative import is_flood
 from slackwater.bus.read.unread import UnreadSubjects
+from slackwater.bus.rosters.known_rosters import KnownRosters
 from slackwater.events.envelope import Event, Payload, subjects_of
+from slackwater.events.rosters import RosterMissing
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 
@@ -44,9 +46,11 @@ class WatchDelivery(Generic[P]):
         blocks: Callable[[], Blocks],
         unread: UnreadSubjects,
         rates: AgentRates,
+        rosters: KnownRosters,
         *,
         keeps_last: bool,
     ) -> None:
+        self._rosters = rosters
         self._payload = payload
         self._unread = unread
         self._rates = rates
@@ -86,9 +90,20 @@ class WatchDelivery(Generic[P]):
     def _is_hidden(self, message: Message) -> bool:
         return self._blocks().hides(self._payload, message.subject)
 
+    async def _decoded(self, message: Message) -> Event[P] | None:
+        """Returns the event, joined with its roster. Raises RosterMissing, Unavailable."""
+        try:
+            return self._unread.decoded(self._payload, message, self._rosters.find)
+        except RosterMissing as missing:
+            await self._rosters.load([missing])
+        return self._unread.decoded(self._payload, message, self._rosters.find)
+
     async def _handle(self, message: Message) -> None:
         try:
-            event = self._unread.decoded(self._payload, message)
+            event = await self._decoded(message)
+        except RosterMissing:  # a newer report of the node follows, or its agent publishes the roster again
+            self._rosters.missed(self._payload.TYPE)
+            return
         except Unavailable as error:
             log.warning(
                 "watched message skipped", type=self._payload.TYPE, subject=message.subject, error=error.message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -11,6 +11,9 @@ from pydantic_core import from_json
 from slackwater.events.codec import fast_decode
 from slackwater.events.codec.unknown_values import EventLost, Lost, without_unknown
 from slackwater.events.envelope import Payload
+from slackwater.events.report_columns import InvalidColumns
+from slackwater.events.rosters import FindRoster, no_roster
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import InvalidInput
 from slackwater.model.reading_budget import EVENT, BeyondBudget, check_bytes
 
@@ -27,6 +30,7 @@ UNDECODABLE_CODES = frozenset(
     {
         *("unknown_type", "wrong_version", "missing_attribute", "invalid_attribute", "malformed_text"),
         *("malformed_json", "beyond_budget", "invalid_payload", "unknown_value", "wrong_subject", "decoder_failed"),
+        "roster_missing",
     }
 )
 
@@ -42,14 +46,31 @@ _TYPED_FREELY: Final = 65_536
 
 
 def decode_body(
-    payload: type[P], body: bytes, read: fast_decode.Read = fast_decode.read, lost: Lost | None = None
+    payload: type[P],
+    body: bytes,
+    read: fast_decode.Read = fast_decode.read,
+    lost: Lost | None = None,
+    find: FindRoster = no_roster,
 ) -> P:
-    """Returns the payload in a body, fully validated; adds to `lost` what unknown values lose. Raises Undecodable."""
+    """Returns the payload in a body, fully validated; adds to `lost` what unknown values lose. A report is joined with
+    the roster that `find` returns. Raises Undecodable, RosterMissing."""
     check_text(body)
     if len(body) > _TYPED_FREELY:
         _check_budget(body, is_typed=True)
-    known = read(payload, body)
-    return validated(payload, body, lost) if known is None else known
+    known = _joined(payload, body, find) if issubclass(payload, UsageReported) else read(payload, body)
+    return validated(payload, body, lost, find) if known is None else cast(P, known)
+
+
+def _joined(payload: type[UsageReported], body: bytes, find: FindRoster) -> UsageReported | None:
+    columns = fast_decode.read_columns(body)
+    try:
+        return None if columns is None else payload.joined(columns, find)
+    except InvalidColumns as error:
+        raise _misfit(payload, error) from None
+
+
+def _misfit(payload: type[Payload], error: InvalidColumns) -> Undecodable:
+    return Undecodable(f"{payload.TYPE}: {error}", code="invalid_payload", field="pods")
 
 
 def check_text(body: bytes) -> None:
@@ -82,7 +103,7 @@ def _check_escapes(body: bytes) -> None:
     raise Undecodable(f"body has a NUL or a lone surrogate at byte {match.start()}", code="malformed_text")
 
 
-def validated(payload: type[P], body: bytes, lost: Lost | None = None) -> P:
+def validated(payload: type[P], body: bytes, lost: Lost | None = None, find: FindRoster = no_roster) -> P:
     """Returns the payload from the full validator: reads what the fast decoder cannot, leaves out what values of a
     newer version lose, and gives invalid bodies their reason.
     """
@@ -101,7 +122,9 @@ def validated(payload: type[P], body: bytes, lost: Lost | None = None) -> P:
         )
         raise Undecodable(message, code="unknown_value", field=field) from None
     try:  # and not model_validate_json: its errors hold copies of what they are about, each missing field one of all
-        read = payload.model_validate(document)
+        read = payload.from_document(document, find)
+    except InvalidColumns as error:
+        raise _misfit(payload, error) from None
     except ValidationError as error:
         # Their context holds what a validator raised, hence its frames, and in them this one: a cycle that would keep
         # what was unpacked until the collector runs, which it does for every hundred thousand objects.

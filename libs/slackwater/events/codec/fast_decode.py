@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from types import UnionType
-from typing import Annotated, Any, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
+from pydantic import BaseModel
 
-from slackwater.events import measures
+from slackwater.events import report_columns
 from slackwater.events.envelope import Payload, built
 from slackwater.events.peak_predicted import PeakPredicted
-from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
-from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.bounds import rule_check
-from slackwater.model.pods import Pod
 
 P = TypeVar("P", bound=Payload)
 
@@ -52,22 +49,32 @@ def read_with(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.S
         return None
     try:
         body_struct = reader(body)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, OverflowError, RecursionError):
+    except _REFUSED:
         return None
     return built(payload, msgspec.structs.asdict(body_struct))
 
 
-def _reader(
-    payload: type[Payload], light: Light | None = None, light_fields: Container[str] | None = None
-) -> Callable[[bytes], msgspec.Struct]:
+def read_columns(body: bytes) -> dict[str, Any] | None:
+    """Returns the fields of a report as it travels; None if pydantic must decode it."""
+    if b"\\" in body or _BELOW_MICROSECONDS.search(body):
+        return None
+    try:
+        return msgspec.structs.asdict(_COLUMNS(body))
+    except _REFUSED:
+        return None
+
+
+_REFUSED = (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, OverflowError, RecursionError)
+
+
+def _reader(payload: type[BaseModel], light: Light | None = None) -> Callable[[bytes], msgspec.Struct]:
     """Returns a decoder to a struct with the payload's fields, whose values must be dataclasses and
-    plain values; in `light_fields` (None: in all) `light` replaces the dataclasses.
+    plain values; `light` replaces some dataclasses.
     """
     hints = get_type_hints(payload, include_extras=True)
     fields: list[tuple[str, Any, Any]] = []
     for name, field in payload.model_fields.items():
-        is_light = light_fields is None or name in light_fields
-        kind = light.kind(hints[name]) if light is not None and is_light else hints[name]
+        kind = light.kind(hints[name]) if light is not None else hints[name]
         given: Callable[[], Any] = partial(field.get_default, call_default_factory=True, validated_data={})
         if field.default_factory is None and isinstance(field.default, Hashable):  # it cannot change: no copy is needed
             given = partial(_same, field.default)
@@ -105,23 +112,19 @@ def within_rules(
 
 
 class Light:
-    """Structs that replace the dataclasses of slackwater.events.measures; pods stay raw bytes."""
+    """Structs that replace the dataclasses of slackwater.events.report_columns."""
 
     def __init__(self) -> None:
         self._made: dict[type, type[msgspec.Struct]] = {}
 
     def kind(self, kind: Any) -> Any:
         """Returns the type with its dataclasses replaced by structs."""
-        if kind is Pod:
-            return msgspec.Raw
         origin, arguments = get_origin(kind), get_args(kind)
         if origin is Annotated:
             return Annotated[(self.kind(arguments[0]), *arguments[1:])]
         if origin is tuple:
             return tuple[tuple(self.kind(one) for one in arguments)]  # type: ignore[misc]  # made at run time
-        if origin in (Union, UnionType):
-            return Union[tuple(self.kind(one) for one in arguments)]  # noqa: UP007 - made at run time
-        if dataclasses.is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == measures.__name__:
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == report_columns.__name__:
             return self._struct(kind)
         return kind
 
@@ -144,23 +147,6 @@ class Light:
 
 
 _READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
-    payload: _reader(payload) for payload in (UsageReported, WaterlineCrossed, UsageWindowed, PeakPredicted)
+    payload: _reader(payload) for payload in (UsageWindowed, PeakPredicted)
 }
-
-
-def decode_pod(body: bytes) -> Pod:
-    """Returns a pod from the raw bytes that `LEAN_REPORT` keeps. Raises msgspec.ValidationError,
-    UnicodeDecodeError.
-    """
-    pod = _POD(body)
-    problem = None if _POD_RULES is None else _POD_RULES(pod)
-    if problem is not None:
-        raise msgspec.ValidationError(problem)
-    return pod
-
-
-_POD, _POD_RULES = msgspec.json.Decoder(Pod).decode, rule_check(Pod)
-LEAN_REPORT = _reader(UsageReported, Light())
-"""Decoder with structs for dataclasses and raw bytes for pods."""
-LIGHT_PODS_REPORT = _reader(UsageReported, Light(), {"pods"})
-"""Decoder that uses structs in pods only."""
+_COLUMNS = _reader(report_columns.ReportColumns, Light())

@@ -51,14 +51,14 @@ class EventLost(Exception):
 def without_unknown(payload: type[Payload], document: Any) -> Lost:
     """Removes from the JSON of an event, in place, what an enum's unknown value loses; returns what was lost. It goes
     through lists of at most MOST_PODS, as models do. Raises EventLost."""
-    prune, lost = _of_payload(payload), Lost()
+    prune, lost = _of_payload(payload.wire()), Lost()
     if prune is not None and prune(document, lost) is _LOST:
         raise EventLost(list(lost)[-1])
     return lost
 
 
 @cache
-def _of_payload(payload: type[Payload]) -> Prune | None:
+def _of_payload(payload: type[BaseModel]) -> Prune | None:
     return _pruner(payload, "")
 
 

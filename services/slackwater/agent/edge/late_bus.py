@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from slackwater.bus.port import BatchHandler, Bus, Consumption, Holds, StreamHead, Worth
 from slackwater.bus.read.stream_reader import StreamReader
-from slackwater.events.codec.fast_decode import Read
 from slackwater.events.envelope import BroadcastPayload, Event, Payload
 from slackwater.events.serialized import Written
 from slackwater.model.errors import Unavailable
@@ -79,10 +78,9 @@ class LateBus:
         *,
         batch: int = 100,
         holds: Holds | None = None,
-        read: Read | None = None,
         worth: Worth | None = None,
     ) -> AbstractAsyncContextManager[Consumption]:
-        return self._connected().consume(payload, consumer, handler, batch=batch, holds=holds, read=read, worth=worth)
+        return self._connected().consume(payload, consumer, handler, batch=batch, holds=holds, worth=worth)
 
     def watch(
         self,

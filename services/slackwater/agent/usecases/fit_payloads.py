@@ -42,7 +42,7 @@ _MOST_DETAIL: Final = 1024
 _POD_NUMBERS_BYTES: Final = 1024
 """Upper estimate of a pod's usage, without its description."""
 _HEAD_BYTES: Final = 65_536
-"""As much is left for the rest of a report before its size is measured."""
+"""As much is left for the rest of a report: what was left out is listed after its size was measured."""
 _SHOWN: Final = 5
 
 
@@ -210,8 +210,9 @@ def _within(entries: Mapping[str, str], most_bytes: int, name: str, notes: list[
 def _shrunk(report: UsageReported, notes: list[str]) -> UsageReported:
     """Returns the report within the size of a message: without labels and rules of the pods that have most of them,
     then without failed pods, then without the pods that use least."""
-    while (size := len(report.body().encode())) > MOST_MESSAGE_BYTES:
-        excess = size - MOST_MESSAGE_BYTES
+    most_bytes = MOST_MESSAGE_BYTES - _HEAD_BYTES
+    while (size := len(report.body().encode())) > most_bytes:
+        excess = size - most_bytes
         bare = _largest([*(usage.pod for usage in report.pods), *report.failed_pods], excess)
         if bare:
             notes += [f"{label_of(pod)}: labels and rules left out: the report is too large" for pod in bare.values()]

@@ -11,7 +11,8 @@ from slackwater.agent.domain.rates import PressureWindow
 from slackwater.agent.domain.weights import ProtectingWeights
 from slackwater.agent.domain.windows import Summary
 from slackwater.events.measures import Distribution, HostAppUsage, PodUsage, Pressure, Usage
-from slackwater.events.usage_reported import Trigger, UsageReported
+from slackwater.events.report_columns import PARTS, Trigger
+from slackwater.events.usage_reported import UsageReported
 
 
 @dataclass(slots=True)
@@ -87,16 +88,31 @@ def pressure(window: PressureWindow) -> Pressure:
     )
 
 
+def pod_pressure(window: PressureWindow) -> Pressure:
+    """The pressure of a pod, with the digits that travel in columns."""
+    return Pressure(
+        cpu_some_last=_travelling(window.cpu.last),
+        cpu_some_avg=_travelling(window.cpu.average),
+        cpu_some_max=_travelling(window.cpu.highest),
+        memory_some_avg=_travelling(window.memory.average),
+        io_some_avg=_travelling(window.io.average),
+    )
+
+
+def _travelling(ratio: float | None) -> float | None:
+    return None if ratio is None else round(ratio * PARTS) / PARTS
+
+
 def pod_usage(window: PodWindow, limits: ReadLimits, memory_limits: Limits = NO_LIMITS) -> PodUsage:
     now, original = limits.known[window.pod.uid]
     high = memory_limits.get(window.pod.uid)
     return PodUsage(
         pod=window.pod,
         usage=usage(window.cpu, window.memory),
-        pressure=pressure(window.pressure),
+        pressure=pod_pressure(window.pressure),
         cpu_limit_milli=now,
         original_cpu_limit_milli=original,
-        throttled_ratio=window.throttled_ratio,
+        throttled_ratio=_travelling(window.throttled_ratio),
         memory_high_bytes=None if high is None else high[0],
         original_memory_high_bytes=None if high is None else high[1],
         reclaimable_bytes=None if high is None else window.cache_bytes,

@@ -10,7 +10,8 @@ from slackwater.agent.domain.observation import Instant, Observation, ObservedWi
 from slackwater.agent.ports import Driver, Observed
 from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.agent.usecases.report import ReportUsage
-from slackwater.events.usage_reported import Trigger, UsageReported
+from slackwater.events.report_columns import Trigger
+from slackwater.events.usage_reported import UsageReported
 from slackwater.intents.controls import ENSURANCE
 from slackwater.model.pods import Pod
 from slackwater.model.time import Clock

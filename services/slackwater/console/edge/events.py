@@ -25,6 +25,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.quota_accounted import QuotaAccounted
 from slackwater.events.registry import EVENTS
 from slackwater.events.resource_changed import ResourceChanged
@@ -122,6 +123,9 @@ def consumers(
     ]
 
 
+READ_BY_THE_BUS = (AgentBlockChanged, PodsRostered)
+
+
 def consumer_of(payload: type[Payload]) -> str:
     """The console's durable consumer of an event."""
     return consumer_name("console", payload)
@@ -129,4 +133,4 @@ def consumer_of(payload: type[Payload]) -> str:
 
 def is_recorded(payload: type[Payload]) -> bool:
     """Whether the read model shows the event once the console's consumer has settled it."""
-    return payload.LISTED or (payload.TYPE in CONSUMES and payload is not AgentBlockChanged)  # which the bus watches
+    return payload.LISTED or (payload.TYPE in CONSUMES and payload not in READ_BY_THE_BUS)

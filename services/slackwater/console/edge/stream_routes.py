@@ -11,6 +11,7 @@ from slackwater.bus.admin.streams import event_named
 from slackwater.console.domain.stream_query import chosen, positions_of, split
 from slackwater.console.edge.parameters import ALLOWED, moment
 from slackwater.console.edge.stream import EventStream, StreamQuery, Streams
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.registry import EVENTS
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed
@@ -19,7 +20,7 @@ from slackwater.runtime.roles import Role
 from slackwater.runtime.routes import Routes
 
 KNOWN = tuple(sorted(payload.TYPE for payload in EVENTS))
-BY_REQUEST = (UsageReported.TYPE, WaterlineCrossed.TYPE)
+BY_REQUEST = (UsageReported.TYPE, WaterlineCrossed.TYPE, PodsRostered.TYPE)
 """Too frequent to send without a request."""
 
 Types = Annotated[

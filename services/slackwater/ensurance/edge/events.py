@@ -15,7 +15,6 @@ from slackwater.ensurance.usecases.on_described import OnDescribed
 from slackwater.ensurance.usecases.on_evicted import OnEvicted
 from slackwater.ensurance.usecases.on_eviction_requested import OnEvictionRequested
 from slackwater.ensurance.usecases.on_observed import OnObserved
-from slackwater.events.codec.deferred_pods import DeferredReader
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.eviction_requested import EvictionRequested
@@ -72,5 +71,5 @@ def consumers(
         Consumer(ReclaimRequested, "ensurance-reclaim-requested", all_or_split(asked)),
         Consumer(EvictionRequested, "ensurance-eviction-requested", of_event(requested)),
         Consumer(WaterlineCrossed, URGENT_CONSUMER, of_event(urgent)),
-        Consumer(UsageReported, USAGE_CONSUMER, each(reported), batch=REPORTS_AT_ONCE, read=DeferredReader()),
+        Consumer(UsageReported, USAGE_CONSUMER, each(reported), batch=REPORTS_AT_ONCE),
     )

@@ -7,7 +7,6 @@ from typing import Any
 
 from slackwater.bus.consume.handlers import Consumer, Holding, each
 from slackwater.bus.port import Done, Received, Settlement
-from slackwater.events.codec.columnar_reader import ColumnarReader
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
@@ -34,5 +33,5 @@ def consumers(describe: DescribeNode, reports: Holding[UsageReported], batch: in
     """Returns the consumers. Descriptions come before reports, so that nodes are known when their reports arrive."""
     return (
         Consumer(NodeDescribed, ON_DESCRIBED, each(describe)),
-        Consumer(UsageReported, ON_REPORTED, reports, batch=batch, read=ColumnarReader()),
+        Consumer(UsageReported, ON_REPORTED, reports, batch=batch),
     )

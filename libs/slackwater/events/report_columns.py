@@ -1,0 +1,299 @@
+"""The form in which a report travels: columns of integers, one number per pod, in the order of the node's roster.
+
+Identities and requests change rarely and are four fifths of a report's bytes. They travel as `pods.rostered`; a report
+names the roster that it counts by.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from itertools import repeat
+from typing import Annotated, Any, Final, Literal
+
+from annotated_types import Interval
+from msgspec import Meta
+from pydantic import BaseModel, ConfigDict, Field
+
+from slackwater.events.measures import Distribution, HostAppUsage, KnownBytes, PodUsage, Pressure, Usage, is_unknown
+from slackwater.events.rosters import Roster, Slot
+from slackwater.model.bounds import (
+    MOST_BYTES_PER_SECOND,
+    MOST_MEMORY_BYTES,
+    MOST_PODS,
+    MOST_RATIO,
+    Count,
+    Items,
+    Moment,
+    Name,
+    Samples,
+    Seconds,
+)
+from slackwater.model.devices import DiskUse, LinkUse
+from slackwater.model.placement_rules import Few
+from slackwater.model.pods import Pod
+from slackwater.model.records import record
+
+PARTS: Final = 10_000
+"""Ratios travel in parts per ten thousand."""
+UNKNOWN: Final = -1
+"""In place of a value that a pod does not have."""
+RefaultRate = Annotated[float, Interval(ge=0, le=MOST_BYTES_PER_SECOND), Meta(ge=0, le=MOST_BYTES_PER_SECOND)]
+Trigger = Literal["interval", "waterline", "shutdown", "leave"]
+"""The reason of a report: its interval is over, a waterline was crossed, the agent stops, its node leaves."""
+
+_Signed = Annotated[
+    int, Interval(ge=-MOST_MEMORY_BYTES, le=MOST_MEMORY_BYTES), Meta(ge=-MOST_MEMORY_BYTES, le=MOST_MEMORY_BYTES)
+]
+_Known = Annotated[int, Interval(ge=UNKNOWN, le=MOST_MEMORY_BYTES), Meta(ge=UNKNOWN, le=MOST_MEMORY_BYTES)]
+_Parts = Annotated[int, Interval(ge=UNKNOWN, le=int(MOST_RATIO * PARTS)), Meta(ge=UNKNOWN, le=int(MOST_RATIO * PARTS))]
+_absent = Field(exclude_if=operator.not_)
+Differences = Annotated[Items[_Signed], _absent]
+Amounts = Annotated[Items[_Known], _absent]
+"""A column of amounts; UNKNOWN where a pod has none. Absent: no pod has one."""
+Parts = Annotated[Items[_Parts], _absent]
+"""A column of ratios in parts per ten thousand; otherwise as Amounts."""
+Counts = Annotated[Items[Samples], _absent]
+Place = Annotated[int, Interval(ge=0, le=MOST_PODS - 1), Meta(ge=0, le=MOST_PODS - 1), Field(examples=[0])]
+
+
+@record(frozen=True, slots=True)
+class DistributionColumns:
+    """The distributions of all pods. `avg` has the values; `p50` and `last` their differences to `avg`, and `p90`,
+    `p95`, `p99` and `max` those to the column before them. An absent column of differences is zero for all pods.
+    `count` has one number for each pod, or one for all."""
+
+    avg: Amounts = ()
+    p50: Differences = ()
+    p90: Differences = ()
+    p95: Differences = ()
+    p99: Differences = ()
+    max: Differences = ()
+    last: Differences = ()
+    count: Counts = ()
+
+
+@record(frozen=True, slots=True)
+class UnreadLimit:
+    """The pod whose CPU limit could not be read, by its place in the roster, and why."""
+
+    place: Place
+    reason: Name
+
+
+@record(frozen=True, slots=True)
+class MeasureColumns:
+    """The measures of all pods (see PodUsage): each column has one number per pod, or is absent."""
+
+    cpu_milli: DistributionColumns = DistributionColumns()
+    memory_bytes: DistributionColumns = DistributionColumns()
+    cpu_some_last: Parts = ()
+    cpu_some_avg: Parts = ()
+    cpu_some_max: Parts = ()
+    memory_some_avg: Parts = ()
+    io_some_avg: Parts = ()
+    throttled_ratio: Parts = ()
+    cpu_limit_milli: Amounts = ()
+    original_cpu_limit_milli: Amounts = ()
+    memory_high_bytes: Amounts = ()
+    original_memory_high_bytes: Amounts = ()
+    reclaimable_bytes: Amounts = ()
+    unread: Annotated[Items[UnreadLimit], _absent] = ()
+
+
+class ReportColumns(BaseModel):
+    """A report as it travels. `roster` is the digest of the roster that `pods` counts by, `roster_slot` the subject of
+    `pods.rostered` that has it. A report that is published by itself carries it in `own_roster`. The other fields are
+    those of UsageReported."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    node: Name
+    boot_epoch: Name
+    sequence: Count
+    sampled_at: Moment
+    window_seconds: Seconds
+    trigger: Trigger = "interval"
+    dropped_reports: Count = 0
+    node_usage: Usage
+    system_usage: Usage | None = None
+    node_pressure: Pressure = Pressure()
+    prod_pressure: Pressure = Pressure()
+    roster: Name
+    roster_slot: Slot = 0
+    pods: MeasureColumns = MeasureColumns()
+    disks: Annotated[Items[DiskUse], _absent] = ()
+    links: Annotated[Items[LinkUse], _absent] = ()
+    host_apps: Annotated[Items[HostAppUsage], _absent] = ()
+    alone: bool = Field(default=False, exclude_if=operator.not_)
+    prod_refault_bytes_per_second: RefaultRate | None = Field(default=None, exclude_if=is_unknown)
+    node_free_bytes: KnownBytes = None
+    cpu_weights: Literal["by-tier", "by-tier-idle"] | None = Field(default=None, exclude_if=is_unknown)
+    intent_declared_at: Moment | None = Field(default=None, exclude_if=is_unknown)
+    left_out: Few[Name] = Field(default=(), exclude_if=operator.not_)
+    own_roster: Roster | None = Field(default=None, exclude_if=is_unknown)
+
+
+_OF_COLUMNS = frozenset({"roster", "roster_slot", "pods", "own_roster"})
+SHARED: Final = tuple(name for name in ReportColumns.model_fields if name not in _OF_COLUMNS)
+"""The fields that a report has in both forms."""
+_SHARES: Final = ("cpu_some_last", "cpu_some_avg", "cpu_some_max", "memory_some_avg", "io_some_avg")
+_AMOUNTS: Final = (
+    *("cpu_limit_milli", "original_cpu_limit_milli"),
+    *("memory_high_bytes", "original_memory_high_bytes", "reclaimable_bytes"),
+)
+COLUMNS: Final = (*_SHARES, "throttled_ratio", *_AMOUNTS)
+VALUES: Final = ("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
+"""The fields of a Distribution in order."""
+
+
+class InvalidColumns(ValueError):
+    """Columns that do not fit their roster, or values out of bounds."""
+
+
+def columns_of(pods: Sequence[PodUsage]) -> MeasureColumns:
+    """Returns the measures of pods as columns, in their order."""
+    columns: dict[str, Any] = {name: _column([_parts(getattr(pod.pressure, name)) for pod in pods]) for name in _SHARES}
+    columns["throttled_ratio"] = _column([_parts(pod.throttled_ratio) for pod in pods])
+    for name in _AMOUNTS:
+        values = [getattr(pod, name) for pod in pods]
+        columns[name] = _column([UNKNOWN if value is None else value for value in values])
+    return MeasureColumns(
+        cpu_milli=_distributions([pod.usage.cpu_milli for pod in pods]),
+        memory_bytes=_distributions([pod.usage.memory_bytes for pod in pods]),
+        unread=tuple(UnreadLimit(place, pod.unread) for place, pod in enumerate(pods) if pod.unread is not None),
+        **columns,
+    )
+
+
+def _parts(ratio: float | None) -> int:
+    return UNKNOWN if ratio is None else round(ratio * PARTS)
+
+
+def _column(values: list[int]) -> tuple[int, ...]:
+    return tuple(values) if values and max(values) != UNKNOWN else ()
+
+
+def _distributions(values: Sequence[Distribution]) -> DistributionColumns:
+    average, p50, p90, p95, p99, highest, last, count = (
+        [getattr(distribution, name) for distribution in values] for name in VALUES
+    )
+    counts = count[:1] if len(set(count)) <= 1 else count
+    return DistributionColumns(
+        avg=tuple(average) if any(average) else (),
+        p50=_differences(p50, average),
+        p90=_differences(p90, p50),
+        p95=_differences(p95, p90),
+        p99=_differences(p99, p95),
+        max=_differences(highest, p99),
+        last=_differences(last, average),
+        count=tuple(counts) if any(counts) else (),
+    )
+
+
+def _differences(values: list[int], before: list[int]) -> tuple[int, ...]:
+    column = tuple(map(operator.sub, values, before))
+    return column if any(column) else ()
+
+
+def check(columns: MeasureColumns, count: int) -> None:
+    """Raises InvalidColumns unless each column has `count` numbers, and usage is that of a machine."""
+    lengths = {len(column) for name in COLUMNS if (column := getattr(columns, name))}
+    for distribution in (columns.cpu_milli, columns.memory_bytes):
+        lengths |= {len(column) for name in VALUES[:-1] if (column := getattr(distribution, name))}
+        if distribution.count and len(distribution.count) not in {1, count}:
+            raise InvalidColumns(f"pods: {len(distribution.count)} counts, the roster has {count} pods")
+    if lengths - {count}:
+        raise InvalidColumns(f"pods: columns of {sorted(lengths)} numbers, the roster has {count} pods")
+    if any(unread.place >= count for unread in columns.unread):
+        raise InvalidColumns(f"pods.unread: a place beyond the {count} pods of the roster")
+    if not (_is_surely_bounded(columns.cpu_milli) and _is_surely_bounded(columns.memory_bytes)):
+        tables = (table_of(columns.cpu_milli, count), table_of(columns.memory_bytes, count))
+        if any(min(column) < 0 or max(column) > MOST_MEMORY_BYTES for table in tables for column in table[:-1]):
+            raise InvalidColumns("pods: usage below zero, or beyond any machine")
+
+
+def _is_surely_bounded(columns: DistributionColumns) -> bool:
+    """Returns whether no value can leave the bounds, without adding up what is the same for nearly all reports:
+    percentiles rise, and together they stay far below the largest machine."""
+    if not columns.avg:
+        return not any((columns.p50, columns.p90, columns.p95, columns.p99, columns.max, columns.last))
+    highest = max(columns.avg)
+    for differences in (columns.p90, columns.p95, columns.p99, columns.max):
+        if differences:
+            if min(differences) < 0:
+                return False
+            highest += max(differences)
+    if columns.p50:
+        highest += max(columns.p50)
+    below = [column for column in (columns.p50, columns.last) if column]
+    return (
+        min(columns.avg) >= 0
+        and highest <= MOST_MEMORY_BYTES
+        and max(columns.avg) + max(columns.last or (0,)) <= MOST_MEMORY_BYTES
+        and all(min(map(operator.add, columns.avg, column)) >= 0 for column in below)
+    )
+
+
+def table_of(columns: DistributionColumns, count: int) -> list[Sequence[int]]:
+    """Returns one sequence for each field of Distribution, of checked columns."""
+    average: Sequence[int] = columns.avg or (0,) * count
+    values = [average, _added(average, columns.p50)]
+    for differences in (columns.p90, columns.p95, columns.p99, columns.max):
+        values.append(_added(values[-1], differences))
+    values.append(_added(average, columns.last))
+    counts = columns.count or (0,)
+    values.append(counts * count if len(counts) == 1 else counts)
+    return values
+
+
+def _added(values: Sequence[int], differences: Sequence[int]) -> Sequence[int]:
+    return list(map(operator.add, values, differences)) if differences else values
+
+
+def usages_of(described: Sequence[Pod | None], columns: MeasureColumns) -> tuple[PodUsage, ...]:
+    """Returns the pods of a report. `described` has None for a pod that this version does not know, which is left
+    out."""
+    count = len(described)
+    pressures = map(Pressure, *(_ratios(getattr(columns, name), count) for name in _SHARES))
+    amounts = zip(*(_optional(getattr(columns, name), count) for name in _AMOUNTS), strict=True)
+    unread = {limit.place: limit.reason for limit in columns.unread}
+    cpu, memory = table_of(columns.cpu_milli, count), table_of(columns.memory_bytes, count)
+    usages = map(Usage, map(Distribution, *cpu), map(Distribution, *memory))
+    rows = zip(described, usages, pressures, _ratios(columns.throttled_ratio, count), amounts, strict=True)
+    return tuple(
+        PodUsage(
+            pod=pod,
+            usage=usage,
+            pressure=pressure,
+            cpu_limit_milli=limit,
+            original_cpu_limit_milli=original,
+            throttled_ratio=throttled,
+            memory_high_bytes=high,
+            original_memory_high_bytes=original_high,
+            reclaimable_bytes=reclaimable,
+            unread=unread.get(place),
+        )
+        for place, (pod, usage, pressure, throttled, (limit, original, high, original_high, reclaimable)) in enumerate(
+            rows
+        )
+        if pod is not None
+    )
+
+
+def ratios(column: Sequence[int], count: int) -> Sequence[float | None]:
+    """Returns a column of ratios for `count` pods; None where it is unknown."""
+    return list(_ratios(column, count))
+
+
+def amounts(column: Sequence[int], count: int) -> Sequence[int | None]:
+    """Returns a column of amounts for `count` pods; None where there is none."""
+    return list(_optional(column, count))
+
+
+def _ratios(column: Sequence[int], count: int) -> Iterable[float | None]:
+    return [None if value < 0 else value / PARTS for value in column] if column else repeat(None, count)
+
+
+def _optional(column: Sequence[int], count: int) -> Iterable[int | None]:
+    return [None if value < 0 else value for value in column] if column else repeat(None, count)

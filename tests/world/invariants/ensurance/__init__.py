@@ -1,1 +1,0 @@
-"""Invariants of ensurance: what its evictions relieve."""
