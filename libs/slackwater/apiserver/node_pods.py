@@ -110,7 +110,7 @@ def effective(containers: Sequence[ContainerRecord], limits: bool = False) -> di
     found = _most(_sum(total, sidecars), peak)
     if not limits:
         return found
-    return {name: amount for name, amount in found.items() if all(name in one.limits for one in containers)}
+    return {name: amount for name, amount in found.items() if all(name in container.limits for container in containers)}
 
 
 def _containers(spec: Json, status: Json) -> Iterator[ContainerRecord]:
@@ -144,9 +144,9 @@ def _amounts(amounts: Json) -> dict[str, int]:
     }
 
 
-def _sum(one: Amounts, other: Amounts) -> dict[str, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {*one, *other}}
+def _sum(amounts: Amounts, other: Amounts) -> dict[str, int]:
+    return {name: amounts.get(name, 0) + other.get(name, 0) for name in {*amounts, *other}}
 
 
-def _most(one: Amounts, other: Amounts) -> dict[str, int]:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {*one, *other}}
+def _most(amounts: Amounts, other: Amounts) -> dict[str, int]:
+    return {name: max(amounts.get(name, 0), other.get(name, 0)) for name in {*amounts, *other}}

@@ -61,5 +61,5 @@ def labels(named: Sequence[tuple[str, str]], spots: Sequence[svg.Point], frame: 
     return drawn
 
 
-def _meet(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _meet(box: Box, other: Box) -> bool:
+    return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]

@@ -240,7 +240,7 @@ def run_cycle(
     accepted: list[EvictionProposal] = []
     for proposal in proposals:
         reasons = (plugin.pre_eviction_filter(proposal, cluster, now_s) for plugin in last_checks)
-        reason = next((each for each in reasons if each is not None), None)
+        reason = next((reason for reason in reasons if reason is not None), None)
         if reason is None:
             accepted.append(proposal)
         else:

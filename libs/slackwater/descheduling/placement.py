@@ -192,7 +192,7 @@ def tolerates(pod: PlacedPod, node: PlacementNode) -> bool:
     """Whether the pod may come to the node and stay there, as far as taints decide: of each effect but
     PreferNoSchedule."""
     return all(
-        taint.effect == "PreferNoSchedule" or any(each.matches(taint) for each in pod.tolerations)
+        taint.effect == "PreferNoSchedule" or any(toleration.matches(taint) for toleration in pod.tolerations)
         for taint in node.taints
     )
 

@@ -92,7 +92,7 @@ def counts_for_spread(pod: PlacedPod) -> bool:
 def spread_nodes(rule: SpreadRule, pod: PlacedPod, nodes: Sequence[PlacementNode]) -> list[PlacementNode]:
     """Returns the nodes that count for a rule of a pod: those with the labels of all its rules, which its node selector
     and affinity allow and, if the rule says so, whose taints it tolerates."""
-    keys = {each.topology_key for each in pod.spread} | {rule.topology_key}
+    keys = {constraint.topology_key for constraint in pod.spread} | {rule.topology_key}
     return [
         node
         for node in nodes
@@ -122,7 +122,7 @@ def least_count(rule: SpreadRule, counts: Sequence[int]) -> int:
 
 
 def _spread_is_broken(rule: SpreadRule, pod: PlacedPod, node: PlacementNode, cluster: ClusterPlacement) -> bool:
-    if any(each.topology_key not in node.labels for each in pod.spread):
+    if any(constraint.topology_key not in node.labels for constraint in pod.spread):
         return True
     counts = domain_counts(rule, pod, cluster)
     after = counts[node.labels[rule.topology_key]] + rule.selects(pod.labels)

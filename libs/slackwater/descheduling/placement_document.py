@@ -73,11 +73,11 @@ def _requirements(term: Sequence[Mapping[str, Any]]) -> tuple[LabelRequirement, 
 
 def _compact(value: Any) -> dict[str, Any]:
     found = {}
-    for each in fields(value):
-        default = each.default if each.default_factory is MISSING else each.default_factory()
-        amount = getattr(value, each.name)
+    for field in fields(value):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        amount = getattr(value, field.name)
         if amount != default:
-            found[each.name] = _plain(amount)
+            found[field.name] = _plain(amount)
     return found
 
 

@@ -136,7 +136,7 @@ class PlacementIndex:
         """Which nodes keep the skew of a rule."""
         labels, taints = self._static(pod)
         keyed = np.ones(len(self._nodes), dtype=np.bool_)
-        for key in {each.topology_key for each in pod.spread}:
+        for key in {constraint.topology_key for constraint in pod.spread}:
             keyed &= self._domains(key) != _NOWHERE
         counting = keyed & (True if rule.every_node else labels)
         counting = counting & (self._open & taints if rule.tolerated_only else True)

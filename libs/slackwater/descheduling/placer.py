@@ -68,7 +68,11 @@ class StepLoads:
 def step_loads(cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]) -> list[StepLoads]:
     """Returns the loads around each proposal, after those before it."""
     nodes = {node.name: node for node in cluster.nodes}
-    pods = {name: list(cluster.pods.get(name, ())) for each in proposals for name in (each.pod.node, each.target)}
+    pods = {
+        name: list(cluster.pods.get(name, ()))
+        for proposal in proposals
+        for name in (proposal.pod.node, proposal.target)
+    }
     steps = []
     for proposal in proposals:
         source, target = nodes.get(proposal.pod.node), nodes.get(proposal.target)

@@ -142,7 +142,7 @@ def node_taints(args: PluginArgs) -> SinglePods:
 
     def judge(node: PlacementNode, pod: PlacedPod, now_s: float) -> str | None:
         for taint in node.taints:
-            if counts(taint) and not any(each.matches(taint) for each in pod.tolerations):
+            if counts(taint) and not any(toleration.matches(taint) for toleration in pod.tolerations):
                 return f"does not tolerate {taint.key}={taint.value}:{taint.effect}"
         return None
 

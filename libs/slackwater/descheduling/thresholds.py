@@ -62,7 +62,7 @@ def mean_percents(usages: Sequence[Amounts], capacities: Sequence[Amounts], name
     if not usages:
         return {}
     percents = [usage_percent(usage, capacity) for usage, capacity in zip(usages, capacities, strict=True)]
-    return {name: fmean(each.get(name, 0.0) for each in percents) for name in names}
+    return {name: fmean(percent.get(name, 0.0) for percent in percents) for name in names}
 
 
 def node_score(usage: Amounts, capacity: Amounts, weights: Mapping[str, float]) -> int:

@@ -81,7 +81,7 @@ def arrays_of(quotas: Sequence[Quota], resources: Iterable[str] = ()) -> TreeArr
 
 def matrix(amounts: Sequence[Amounts], resources: Sequence[str]) -> Ints:
     """Returns (rows, resources); what is not named is 0."""
-    filled = [[each.get(key, 0) for key in resources] for each in amounts]
+    filled = [[amount.get(key, 0) for key in resources] for amount in amounts]
     return np.array(filled, np.int64).reshape(len(amounts), len(resources))
 
 

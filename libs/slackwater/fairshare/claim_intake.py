@@ -55,7 +55,7 @@ def refusal_of(layout: TreeLayout, claim: QuotaClaim, unlent: Occupancy | None) 
     least = _least(claim)
     above_max = _above(layout, claim.quota, least, QuotaLimit.MAX)
     if unlent is not None and not above_max:
-        above_max = [each for each in unlent.excesses(claim.quota, least) if each.limit is QuotaLimit.MAX]
+        above_max = [excess for excess in unlent.excesses(claim.quota, least) if excess.limit is QuotaLimit.MAX]
     above_min = _above(layout, claim.quota, least, QuotaLimit.MIN) if claim.non_preemptible else []
     if above_max:
         return ClaimRefusal(claim.id, claim.quota, RefusalReason.ABOVE_MAX, (*above_max, *above_min))

@@ -64,7 +64,7 @@ def estimate_start(releases: Sequence[QuotaRelease], needed: Amounts, now_s: flo
     wanted = {resource: amount for resource, amount in needed.items() if amount > 0}
     if not wanted:
         return StartEstimate(0.0, 0.0, 0)
-    past = sorted((each for each in releases if each.at_s <= now_s), key=lambda release: release.at_s)
+    past = sorted((release for release in releases if release.at_s <= now_s), key=lambda release: release.at_s)
     past = past[-LONGEST_HISTORY:]
     if len(past) < LEAST_SAMPLES:
         return None
@@ -74,8 +74,8 @@ def estimate_start(releases: Sequence[QuotaRelease], needed: Amounts, now_s: flo
 
 def hit_rate(outcomes: Sequence[EstimateOutcome]) -> EstimateHitRate:
     """Returns how often claims started within what was estimated."""
-    median = [each.waited_s <= each.estimate.p50_s for each in outcomes if each.estimate.p50_s is not None]
-    high = [each.waited_s <= each.estimate.p90_s for each in outcomes if each.estimate.p90_s is not None]
+    median = [outcome.waited_s <= outcome.estimate.p50_s for outcome in outcomes if outcome.estimate.p50_s is not None]
+    high = [outcome.waited_s <= outcome.estimate.p90_s for outcome in outcomes if outcome.estimate.p90_s is not None]
     return EstimateHitRate(
         p50=sum(median) / len(median) if median else None,
         p90=sum(high) / len(high) if high else None,

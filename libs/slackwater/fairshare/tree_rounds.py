@@ -429,7 +429,9 @@ class TreeRounds:
             return WaitReason.BUDGET
         orders = [reclaim_of(self._state, victim, reason, claim, needed, self._now_s) for victim in victims]
         if self._granted is not None:
-            lacking = {each.id for each in victims if each.started_s is not None and each.id not in self._granted}
+            lacking = {
+                victim.id for victim in victims if victim.started_s is not None and victim.id not in self._granted
+            }
             if lacking:
                 self._ungranted += orders
                 is_open = self._refused is not None and lacking.isdisjoint(self._refused)

@@ -32,7 +32,9 @@ def answer_to(writer: Writer, observed: IntentObserved) -> ObservedAnswer | None
     if observed.writer != writer.name:
         return None
     failures = tuple((limit.pod_uid, limit.cpu_limit_milli) for limit in observed.limits if limit.error is not None)
-    memory = tuple((one.pod_uid, one.memory_high_bytes) for one in observed.memory_limits if one.error is not None)
+    memory = tuple(
+        (limit.pod_uid, limit.memory_high_bytes) for limit in observed.memory_limits if limit.error is not None
+    )
     unread = frozenset(limit.pod_uid for limit in observed.limits if limit.error == READ_REFUSED)
-    memory_unread = frozenset(one.pod_uid for one in observed.memory_limits if one.error == READ_REFUSED)
+    memory_unread = frozenset(limit.pod_uid for limit in observed.memory_limits if limit.error == READ_REFUSED)
     return ObservedAnswer(observed.generation, observed.observed_at, failures, memory, unread, memory_unread)

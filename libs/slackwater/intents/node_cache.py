@@ -131,8 +131,8 @@ class NodeCache(Generic[S, U]):
             async with self._store.unit_of_work() as unit:
                 nodes = await unit.nodes(partitions)
             self._partitions |= frozenset(partitions)
-            self._nodes.update({one.node: one for one in nodes})
-            self.contacts.acquire((one.node for one in nodes), now)
+            self._nodes.update({node.node: node for node in nodes})
+            self.contacts.acquire((node.node for node in nodes), now)
             self.positions.discard(partitions)
 
     def drop(self, partitions: Collection[int]) -> None:
@@ -185,5 +185,5 @@ class NodeCache(Generic[S, U]):
         self._replace(nodes)
 
     def _replace(self, nodes: Iterable[S]) -> None:
-        self._nodes = {one.node: one for one in nodes if partition_of(one.node) in self._partitions}
+        self._nodes = {node.node: node for node in nodes if partition_of(node.node) in self._partitions}
         self._stale = False

@@ -89,7 +89,8 @@ def selector_of(value: Any) -> dict[str, Any]:
         found["matchLabels"] = dict(labels)
     if expressions:
         found["matchExpressions"] = [
-            {key: part for key, part in mapping_of(one).items() if part not in (None, [])} for one in expressions
+            {key: part for key, part in mapping_of(expression).items() if part not in (None, [])}
+            for expression in expressions
         ]
     return found
 

@@ -25,7 +25,7 @@ def fields_at(annotation: Any, steps: Sequence[str | int]) -> list[str]:
     """The names that documents use for the fields of the models at this path; empty where it leads to no model."""
     types = list(_alternatives(annotation))
     for step in steps:
-        types = [each for kind in types for inner in _inside(kind, step) for each in _alternatives(inner)]
+        types = [alternative for kind in types for inner in _inside(kind, step) for alternative in _alternatives(inner)]
     models = [kind for kind in types if isinstance(kind, type) and issubclass(kind, BaseModel)]
     return list(dict.fromkeys(name for model in models for name in _fields(model)))
 
@@ -40,8 +40,8 @@ def _alternatives(annotation: Any) -> Iterator[Any]:
     if origin is Annotated:
         yield from _alternatives(get_args(annotation)[0])
     elif origin in (Union, UnionType):
-        for each in get_args(annotation):
-            yield from _alternatives(each)
+        for arg in get_args(annotation):
+            yield from _alternatives(arg)
     elif not isinstance(annotation, TypeVar):
         yield annotation
 
@@ -53,7 +53,7 @@ def _inside(kind: Any, step: str | int) -> Iterator[Any]:
             if step in (field.alias, name):
                 yield field.annotation
         return
-    arguments = [each for each in get_args(kind) if each is not Ellipsis]
+    arguments = [arg for arg in get_args(kind) if arg is not Ellipsis]
     if arguments and isinstance(step, int):
         yield from arguments
     elif len(arguments) == 2:

@@ -121,4 +121,4 @@ _UNITS: Final = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 def fullest_first(resources: Iterable[LimitedResource]) -> list[LimitedResource]:
     """Returns what is full, then what is nearly full, then the rest; within each by used share."""
     order = list(FillLevel)
-    return sorted(resources, key=lambda one: (-order.index(one.level), -one.used_ratio, one.label))
+    return sorted(resources, key=lambda resource: (-order.index(resource.level), -resource.used_ratio, resource.label))

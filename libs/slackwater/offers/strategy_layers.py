@@ -218,7 +218,7 @@ def _labelled(source: str, target: str, text: str) -> StrategyLayer:
 
 def _checked(source: str, spec: Spec, text: str) -> StrategyLayer:
     if problems := field_problems(spec):
-        return StrategyLayer(source, {}, text, "; ".join(each.message for each in problems))
+        return StrategyLayer(source, {}, text, "; ".join(problem.message for problem in problems))
     return StrategyLayer(source, spec, text)
 
 

@@ -117,7 +117,7 @@ def mutation_cel(profile: ClusterColocationProfile) -> str:
         drawn_cel(spec.probability),
         *(["!variables.limited"] if spec.limited_namespaces == "skip" else []),
     ]
-    return f"{' && '.join(f'({one})' for one in conditions)} ? ({patches}) : []"
+    return f"{' && '.join(f'({condition})' for condition in conditions)} ? ({patches}) : []"
 
 
 def _selector(selector: LabelSelector | None, labels: str, has: str) -> Iterator[str]:

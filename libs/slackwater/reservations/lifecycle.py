@@ -96,7 +96,9 @@ def can_bind(reservation: Reservation, pod: PlacedPod) -> bool:
 def nominate(pod: PlacedPod, reservations: Sequence[Reservation]) -> Reservation | None:
     """Returns the reservation that a pod uses: the lowest order above 0, then the one that is used most, then by name;
     None where no one may. Used most first, so that others stay whole."""
-    return min((each for each in reservations if can_bind(each, pod)), key=_preference, default=None)
+    return min(
+        (reservation for reservation in reservations if can_bind(reservation, pod)), key=_preference, default=None
+    )
 
 
 def _preference(reservation: Reservation) -> tuple[float, float, str]:

@@ -106,4 +106,7 @@ class RoomIndex:
 
 def in_order(reservations: Mapping[str, Reservation]) -> Sequence[Reservation]:
     """Returns reservations in the order in which they are placed: by the pod's priority, then the oldest first."""
-    return sorted(reservations.values(), key=lambda each: (-(each.template.priority or 0), each.created_s, each.name))
+    return sorted(
+        reservations.values(),
+        key=lambda reservation: (-(reservation.template.priority or 0), reservation.created_s, reservation.name),
+    )

@@ -84,7 +84,7 @@ def first_wrong(error: ValidationError, document: Any, model: type[BaseModel] | 
     details = error.errors(include_url=False)
     first, single = details[0], len(_steps(details[0], document)) == len(details[0]["loc"])
     if not single and first["type"].endswith("_type"):
-        first = next((each for each in details if not each["type"].endswith("_type")), first)
+        first = next((detail for detail in details if not detail["type"].endswith("_type")), first)
     steps = _steps(first, document)
     field = ".".join(map(str, steps))
     if first["type"] == "extra_forbidden" and model is not None and steps:

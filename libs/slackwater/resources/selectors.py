@@ -83,7 +83,10 @@ class LabelSelector(Part):
     @cached_property
     def selector(self) -> Selector:
         """As it is matched."""
-        return Selector(self.match_labels, tuple((one.key, one.operator, one.values) for one in self.match_expressions))
+        return Selector(
+            self.match_labels,
+            tuple((expression.key, expression.operator, expression.values) for expression in self.match_expressions),
+        )
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         if len(self.match_expressions) <= FEW_EXPRESSIONS:

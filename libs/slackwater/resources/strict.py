@@ -64,7 +64,7 @@ def _kinds(annotation: Any) -> Iterator[Any]:
     if origin is Annotated:
         yield from _kinds(get_args(annotation)[0])
     elif origin in (Union, UnionType):
-        for each in get_args(annotation):
-            yield from _kinds(each)
+        for arg in get_args(annotation):
+            yield from _kinds(arg)
     else:
         yield origin or annotation

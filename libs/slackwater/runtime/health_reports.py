@@ -154,8 +154,8 @@ class HealthReports:
             return None
 
 
-def _limited(one: LimitedResource) -> LimitedHealth:
-    return LimitedHealth(kind=one.kind.value, name=one.name, used=one.used, limit=one.limit)
+def _limited(resource: LimitedResource) -> LimitedHealth:
+    return LimitedHealth(kind=resource.kind.value, name=resource.name, used=resource.used, limit=resource.limit)
 
 
 def _lease(row: LeaseRow) -> LeaseHealth:

@@ -188,7 +188,9 @@ class ReplicatedService:
         ownership = self._replica.ownership
         async with AsyncExitStack() as stack:
             holds = ownership.holds if ownership is not None else None
-            opened = [await stack.enter_async_context(one.open(self._replica.bus, holds)) for one in self._consumers]
+            opened = [
+                await stack.enter_async_context(consumer.open(self._replica.bus, holds)) for consumer in self._consumers
+            ]
             if ownership is not None:
                 await stack.enter_async_context(ownership.owning(Together(self._state, opened, self.quarantine.notify)))
             started()

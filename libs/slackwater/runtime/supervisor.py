@@ -183,7 +183,9 @@ class Supervisor:
         begun = asyncio.get_running_loop().time()
         tasks = {name: task for name, task in tasks.items() if not task.done()}  # `run` reports how those ended
         services = [entry.service for entry in self.supervised]
-        drain_seconds = max((one.drain_seconds for one in services if isinstance(one, Draining)), default=0.0)
+        drain_seconds = max(
+            (service.drain_seconds for service in services if isinstance(service, Draining)), default=0.0
+        )
 
         async def ended(some: Sequence[asyncio.Task[None]], by: float) -> None:
             left = max(0.0, begun + by - asyncio.get_running_loop().time())

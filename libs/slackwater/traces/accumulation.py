@@ -57,10 +57,10 @@ def _joined(parts: list[Samples]) -> Samples:
         np.concatenate([part.limit for part in parts]),
         np.concatenate([_weight(part) for part in parts]) if weighted else None,
         Repairs(
-            rows=sum(one.rows for one in counts),
-            unusable=sum(one.unusable for one in counts),
-            doubled=sum(one.doubled for one in counts),
-            over_limit=sum(one.over_limit for one in counts),
+            rows=sum(count.rows for count in counts),
+            unusable=sum(count.unusable for count in counts),
+            doubled=sum(count.doubled for count in counts),
+            over_limit=sum(count.over_limit for count in counts),
         ),
     )
 

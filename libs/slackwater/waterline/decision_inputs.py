@@ -93,7 +93,7 @@ def is_left_to_weights(recorded: RecordedPlan, cycle: Cycle) -> bool:
     """Returns whether a plan holds only throttles that are left to CPU weights."""
     if recorded.plan is not cycle.dry_run or not cycle.left_to_weights:
         return False
-    asked = (one for one in cycle.analysis.previews if one.kind is ActionKind.THROTTLE)
+    asked = (preview for preview in cycle.analysis.previews if preview.kind is ActionKind.THROTTLE)
     return set(cycle.left_to_weights) >= {key for one in asked for key in one.rules}
 
 
@@ -103,7 +103,7 @@ def _weights(demand: Demand, cycle: Cycle, source: DecisionContext, view: NodeRe
     if policy is None or policy.quota == "always" or not demand.metric.left_to_weights:
         return []
     found = [_measured("cpu_weights", view.cpu_weights or "none that put prod first", "", source)]
-    known = [one for one in effects if one.rule in demand.rules]
+    known = [effect for effect in effects if effect.rule in demand.rules]
     crossed = [one.crossing.since for one in known if one.crossing is not None]
     if not view.cpu_weights or not crossed:
         return found
@@ -140,10 +140,12 @@ def _decisive(demand: Demand | None, cycle: Cycle, source: DecisionContext) -> R
     """Returns the requesting rule with the largest gap, which decided how far to go. Without a
     demand, the first with a reading.
     """
-    verdicts = [one for one in cycle.analysis.verdicts if one.metric is not None and one.reading is not None]
+    verdicts = [
+        verdict for verdict in cycle.analysis.verdicts if verdict.metric is not None and verdict.reading is not None
+    ]
     if demand is None or source.view is None:
         return verdicts[0] if verdicts else None
-    asked = [one for one in verdicts if one.rule.key in demand.rules]
+    asked = [verdict for verdict in verdicts if verdict.rule.key in demand.rules]
     view, ratio = source.view, source.options.excess.gap_ratio
     if demand.kind is ActionKind.THROTTLE_MEMORY:
         return max(asked, key=memory_inputs.decisive_need(view, source.rules.policies.actions), default=None)
@@ -192,7 +194,7 @@ def _against_the_waterline(
 
 
 def _gaps(recorded: RecordedPlan, demand: Demand | None, cycle: Cycle, source: DecisionContext) -> list[Input]:
-    left = [one for one in recorded.plan.remaining if one.kind is recorded.kind]
+    left = [gap for gap in recorded.plan.remaining if gap.kind is recorded.kind]
     found = [_gap(one, demand, _resource_of(one, cycle)) for one in left]
     is_of_memory = recorded.kind in OF_MEMORY
     for one in left:
@@ -252,8 +254,8 @@ def _allowed(cycle: Cycle, source: DecisionContext) -> list[Input]:
     said = f"state: the most of the last {max(1, len(state.used_lately_milli))} calm samples, this one among them"
     found.append(Input(name="busiest", value=math.ceil(busiest_milli(state, used)), unit=UNIT, source=said))
     most = max(
-        (one for one in cycle.analysis.restorable if one.is_covered),
-        key=lambda one: _allowance(one, source, view).milli,
+        (candidate for candidate in cycle.analysis.restorable if candidate.is_covered),
+        key=lambda candidate: _allowance(candidate, source, view).milli,
         default=None,
     )
     if most is None:
@@ -283,11 +285,11 @@ def _without_effect(cycle: Cycle) -> list[Input]:
     return found
 
 
-def _allowance(one: Restorable, source: DecisionContext, view: NodeReadings) -> Allowance:
+def _allowance(restorable: Restorable, source: DecisionContext, view: NodeReadings) -> Allowance:
     policy = source.options.loop
     if policy is None:
         return Allowance(0)
-    return allowance(view, _seen(source), policy, one.headroom, one.cool_down_seconds, source.now)
+    return allowance(view, _seen(source), policy, restorable.headroom, restorable.cool_down_seconds, source.now)
 
 
 def _seen(source: DecisionContext) -> LoopState:

@@ -110,7 +110,9 @@ def release_records(new_id: Callable[[], str], plan: Plan, source: DecisionConte
 def _release_record(decision_id: str, kind: ActionKind, plan: Plan, source: DecisionContext) -> DecisionRecord:
     steps = plan.of(kind)
     terms = _terms(kind, [_term(step, None, None) for step in steps], source)
-    tiers = {one.uid: one.tier for one in source.state.throttles} | {one.uid: one.tier for one in source.state.memory}
+    tiers = {throttle.uid: throttle.tier for throttle in source.state.throttles} | {
+        one.uid: one.tier for one in source.state.memory
+    }
     return DecisionRecord(
         id=decision_id,
         kind=DecisionKind.RESTORE,
@@ -143,7 +145,7 @@ def _release_record(decision_id: str, kind: ActionKind, plan: Plan, source: Deci
 def trigger_of(recorded: RecordedPlan, cycle: Cycle) -> Trigger | None:
     """Returns the deciding metric; None: no measurement belongs to the decision."""
     demand, _ = _worst(recorded, cycle)
-    read = [one for one in cycle.analysis.verdicts if one.reading is not None]
+    read = [verdict for verdict in cycle.analysis.verdicts if verdict.reading is not None]
     if demand is not None:
         asked = [one for one in read if one.rule.key in demand.rules]
         verdict = max(asked, key=lambda one: (one.reading or ZERO) - one.rule.waterline, default=None)
@@ -195,7 +197,7 @@ def _worst(recorded: RecordedPlan, cycle: Cycle) -> tuple[Demand | None, Remaini
     restore has none.
     """
     asked = {one.metric.name: one for one in _asked(recorded, cycle)}
-    left = [one for one in recorded.plan.remaining if one.kind is recorded.kind and one.metric in asked]
+    left = [gap for gap in recorded.plan.remaining if gap.kind is recorded.kind and gap.metric in asked]
     if not left:
         return None, None
     worst = max(left, key=lambda one: ((one.open or ZERO) >= 1, one.gap is not None, one.gap or ZERO))
@@ -226,7 +228,7 @@ def reason_of(recorded: RecordedPlan, before: GuardState, cycle: Cycle) -> Reaso
         case ActionKind.RESTORE:
             steps = recorded.plan.of(ActionKind.RESTORE)
             back = {step.uid for step in steps if step.changes[0].after_us is None or _is_back(step, before)}
-            left = {one.uid for one in before.throttles} - back
+            left = {throttle.uid for throttle in before.throttles} - back
             return Reason.RESTORE_HEADROOM if left else Reason.RESTORE_COMPLETE
         case ActionKind.RESTORE_MEMORY:
             steps = recorded.plan.of(ActionKind.RESTORE_MEMORY)
@@ -341,8 +343,8 @@ def _alternatives(
     recorded: RecordedPlan, demand: Demand | None, cycle: Cycle, before: GuardState, pods: Mapping[str, PodUse]
 ) -> tuple[Alternative, ...]:
     """Returns the spared pods in candidate order, with what each could have released."""
-    candidates = {one.pod.uid: one for each in _asked(recorded, cycle) for one in each.candidates}
-    candidates |= {} if demand is None else {one.pod.uid: one for one in demand.candidates}
+    candidates = {candidate.pod.uid: candidate for each in _asked(recorded, cycle) for candidate in each.candidates}
+    candidates |= {} if demand is None else {candidate.pod.uid: candidate for candidate in demand.candidates}
     chain = _chain_of(demand, recorded.kind)
     found, recorded_uids = [], set[str]()
     for one in recorded.plan.spared:
@@ -377,8 +379,10 @@ def _is_of_cpu(rule: str, cycle: Cycle) -> bool:
     """Returns whether a rule is about more than memory limits: an agent without readings of memory is no news in a
     decision about CPU.
     """
-    metrics = [one.metric for one in cycle.analysis.verdicts if one.rule.key == rule and one.metric is not None]
-    return not metrics or any(one.memory is None or one.evict_quantified for one in metrics)
+    metrics = [
+        verdict.metric for verdict in cycle.analysis.verdicts if verdict.rule.key == rule and verdict.metric is not None
+    ]
+    return not metrics or any(metric.memory is None or metric.evict_quantified for metric in metrics)
 
 
 def _spared(

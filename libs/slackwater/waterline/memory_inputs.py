@@ -22,7 +22,7 @@ BYTES = "bytes"
 
 def bounds_of(verdict: RuleVerdict, actions: Iterable[PolicyAction]) -> MemoryBounds:
     """Returns the bounds of the action that a rule names."""
-    found = next((one.memory for one in actions if one.name == verdict.rule.action), None)
+    found = next((action.memory for action in actions if action.name == verdict.rule.action), None)
     return found or MemoryBounds()
 
 
@@ -67,15 +67,15 @@ def restore_inputs(analysis: Analysis, loop: MemoryBackoff, now: datetime) -> li
     if loop.last_trigger_at is not None:
         since = round((now - loop.last_trigger_at).total_seconds(), 1)
         found.append(Input(name="since_last_trigger", value=since, unit="seconds", source="state"))
-    rooms = [one.headroom for one in analysis.restorable_memory if one.headroom is not None]
+    rooms = [candidate.headroom for candidate in analysis.restorable_memory if candidate.headroom is not None]
     if rooms:
         said = "computed: waterline - reading"
         found.append(Input(name="headroom", value=int(max(rooms)), unit=BYTES, source=said))
-    free = [one.free for one in analysis.restorable_memory if one.free is not None]
+    free = [candidate.free for candidate in analysis.restorable_memory if candidate.free is not None]
     if free:
         said = "computed: a limit rises into what is free, else by a tenth"
         found.append(Input(name="free_memory", value=int(max(free)), unit=BYTES, source=said))
-    steps = [one.bounds.restore_step_ratio for one in analysis.restorable_memory if one.is_covered]
+    steps = [candidate.bounds.restore_step_ratio for candidate in analysis.restorable_memory if candidate.is_covered]
     if steps:
         said = "of each limit at most per cycle; a limit that does not bind its pod is removed"
         found.append(Input(name="restore_step", value=float(min(steps)), unit="ratio", source=f"policy: {said}"))

@@ -42,10 +42,10 @@ class GuardState:
 
     def limit_of(self, uid: str) -> int | None:
         """Returns the limit set on a pod, None if there is none."""
-        return next((one.limit_milli for one in self.throttles if one.uid == uid), None)
+        return next((throttle.limit_milli for throttle in self.throttles if throttle.uid == uid), None)
 
     def by_uid(self) -> dict[str, Throttled]:
-        return {one.uid: one for one in self.throttles}
+        return {throttle.uid: throttle for throttle in self.throttles}
 
     def memory_by_uid(self) -> dict[str, MemoryThrottled]:
         return {one.uid: one for one in self.memory}
@@ -53,7 +53,7 @@ class GuardState:
     @property
     def limited(self) -> frozenset[str]:
         """Returns the uids of pods with a limit of CPU or memory."""
-        return frozenset((*(one.uid for one in self.throttles), *(one.uid for one in self.memory)))
+        return frozenset((*(throttle.uid for throttle in self.throttles), *(one.uid for one in self.memory)))
 
 
 @record(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def guard(
     loop.applied_limits.container_of).
     """
     pods = {pod.uid: pod for pod in view.pods}
-    present = tuple(one for one in state.throttles if one.uid in pods)
+    present = tuple(throttle for throttle in state.throttles if throttle.uid in pods)
     held = tuple(one for one in state.memory if one.uid in pods)
     forgotten = tuple(sorted(uid for uid in state.limited if uid not in pods))
     cycle = run_cycle(view, policies, state.cycle, now, options=options, metrics=metrics)
@@ -116,7 +116,7 @@ def concerned(
     if _calm_rules(view, state, policies, now, metrics) is None:
         return None
     known = state.cycle.executor
-    leaving, left_alone = (one.uid for one in known.underway), (one.uid for one in known.refused)
+    leaving, left_alone = (eviction.uid for eviction in known.underway), (refusal.uid for refusal in known.refused)
     return frozenset((*state.limited, *leaving, *left_alone))
 
 
@@ -124,8 +124,8 @@ def _calm_rules(
     view: NodeReadings, state: GuardState, policies: Policies, now: datetime, metrics: Metrics
 ) -> tuple[RuleState, ...] | None:
     """Returns the rules' next counts; None if one is triggered, or cannot be read without pods."""
-    known = {one.rule: one for one in state.cycle.analyzer.rules}
-    actions = {one.name for one in policies.actions}
+    known = {rule.rule: rule for rule in state.cycle.analyzer.rules}
+    actions = {action.name for action in policies.actions}
     counted = []
     for node in policies.nodes:
         if node.selector is not None and not node.selector.matches(view.labels):
@@ -148,31 +148,33 @@ def _calm_rules(
 
 def release(state: GuardState, capacity_milli: int) -> tuple[Plan, GuardState]:
     """Returns the plan that restores every limit at once because the mode forbids them."""
-    quotas = (_back(one, capacity_milli) for one in sorted(state.throttles, key=lambda one: one.uid))
+    quotas = (
+        _back(throttle, capacity_milli) for throttle in sorted(state.throttles, key=lambda throttle: throttle.uid)
+    )
     steps = (*quotas, *(_memory_back(one) for one in sorted(state.memory, key=lambda one: one.uid)))
     loop = replace(state.cycle.loop, recorded=(), pending_since=None)
     return Plan(steps=steps), replace(state, throttles=(), memory=(), cycle=replace(state.cycle, loop=loop))
 
 
-def _back(one: Throttled, capacity_milli: int) -> Step:
-    original = one.original_limit_milli
+def _back(throttled: Throttled, capacity_milli: int) -> Step:
+    original = throttled.original_limit_milli
     full = capacity_milli if original is None else min(original, capacity_milli)
     change = QuotaChange(
-        one.uid,
+        throttled.uid,
         "main",
-        one.limit_milli * GRAIN_US,
+        throttled.limit_milli * GRAIN_US,
         None if original is None else original * GRAIN_US,
         PERIOD_US,
-        exact(max(0, full - one.limit_milli)),
+        exact(max(0, full - throttled.limit_milli)),
     )
-    return Step(ActionKind.RESTORE, one.uid, one.name, "", (), (("cpu", change.amount_milli),), (change,))
+    return Step(ActionKind.RESTORE, throttled.uid, throttled.name, "", (), (("cpu", change.amount_milli),), (change,))
 
 
-def _memory_back(one: MemoryThrottled) -> Step:
-    top = one.original_high_bytes
-    amount = exact(0 if top is None else max(0, top - one.high_bytes))
-    change = MemoryChange(one.uid, one.high_bytes, top, amount)
-    return Step(ActionKind.RESTORE_MEMORY, one.uid, one.name, "", (), (("memory", amount),), memory=change)
+def _memory_back(throttled: MemoryThrottled) -> Step:
+    top = throttled.original_high_bytes
+    amount = exact(0 if top is None else max(0, top - throttled.high_bytes))
+    change = MemoryChange(throttled.uid, throttled.high_bytes, top, amount)
+    return Step(ActionKind.RESTORE_MEMORY, throttled.uid, throttled.name, "", (), (("memory", amount),), memory=change)
 
 
 def is_released(state: GuardState, options: Options) -> bool:
@@ -223,9 +225,9 @@ def refused(state: GuardState, uid: str, in_force_milli: int | None, now: dateti
     (None = no limit).
     """
     kept = tuple(
-        replace(one, limit_milli=in_force_milli or one.limit_milli) if one.uid == uid else one
-        for one in state.throttles
-        if one.uid != uid or in_force_milli is not None
+        replace(throttle, limit_milli=in_force_milli or throttle.limit_milli) if throttle.uid == uid else throttle
+        for throttle in state.throttles
+        if throttle.uid != uid or in_force_milli is not None
     )
     known = executor.refused(
         state.cycle.executor, uid, ActionKind.THROTTLE, "the node could not write its limit", now, limits
@@ -255,7 +257,7 @@ def without(state: GuardState, uid: str) -> GuardState:
     """
     return replace(
         state,
-        throttles=tuple(one for one in state.throttles if one.uid != uid),
+        throttles=tuple(throttle for throttle in state.throttles if throttle.uid != uid),
         memory=tuple(one for one in state.memory if one.uid != uid),
     )
 

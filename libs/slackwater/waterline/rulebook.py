@@ -83,15 +83,15 @@ def rulebook_of(cluster: NodeQos, others: Documents | None = None, metrics: Metr
     throttle, name = cluster.spec.throttle, cluster.metadata.name
     own = NodePolicy(name, _rules(name, cluster.spec.rules, metrics))
     nodes = tuple(
-        NodePolicy(one.metadata.name, _rules(one.metadata.name, one.spec.rules, metrics), one.spec.selector)
-        for one in given.nodes
+        NodePolicy(node.metadata.name, _rules(node.metadata.name, node.spec.rules, metrics), node.spec.selector)
+        for node in given.nodes
     )
     return Rulebook(
         source=_source(cluster, given),
         policies=Policies((own, *nodes), _actions(cluster, given.actions), _pods(given.pods)),
         cluster=AutonomyPolicy(Mode(cluster.spec.mode), cluster.metadata.generation),
-        autonomy={one.pool: one.policy() for one in given.autonomies},
-        pool_limits={one.pool: one.limits() for one in given.autonomies},
+        autonomy={autonomy.pool: autonomy.policy() for autonomy in given.autonomies},
+        pool_limits={autonomy.pool: autonomy.limits() for autonomy in given.autonomies},
         excess=Excess(exact(throttle.excess_ratio)),
         loop=throttle.loop(),
         weights=cluster.spec.weights,
@@ -104,8 +104,8 @@ def rules_without_effect(policies: Policies, metrics: Metrics) -> Mapping[str, s
     """Returns the rules that can act on no pod, by key with the reason, for display to operators:
     no decision would report it. Rules that only cordon the node are not included.
     """
-    actions = {one.name: one for one in policies.actions}
-    allowed = {name for one in policies.pods for name in one.allowed_actions}
+    actions = {action.name: action for action in policies.actions}
+    allowed = {name for pod in policies.pods for name in pod.allowed_actions}
     found = {}
     for rule in (rule for node in policies.nodes for rule in node.rules):
         action, metric = actions.get(rule.action), metrics.get(rule.metric)

@@ -37,7 +37,7 @@ def closed_record(decision_id: str, cycle: Cycle, source: DecisionContext) -> De
     """Returns the record of a cordon: one term per rule that is triggered, or that was and still
     holds it.
     """
-    verdicts = {one.rule.key: one for one in cycle.analysis.verdicts}
+    verdicts = {verdict.rule.key: verdict for verdict in cycle.analysis.verdicts}
     said = [_holding(key, verdicts.get(key)) for key in cycle.analysis.scheduling.scheduling.because]
     return _record(decision_id, Reason.SCHEDULING_WATERLINE_CROSSED, said, source, _by_cycle(source))
 
@@ -46,7 +46,7 @@ def would_close_record(decision_id: str, cycle: Cycle, source: DecisionContext) 
     """Returns the record of a cordon prevented by the pool's mode, or by rules that are
     previews.
     """
-    said = [_triggered(one) for one in cycle.analysis.verdicts if one.rule.key in cycle.would_close]
+    said = [_triggered(verdict) for verdict in cycle.analysis.verdicts if verdict.rule.key in cycle.would_close]
     return _record(decision_id, Reason.SCHEDULING_OBSERVED_ONLY, said, source, _by_cycle(source, would=True))
 
 
@@ -54,7 +54,7 @@ def opened_record(
     decision_id: str, rules: Sequence[str], cycle: Cycle, source: DecisionContext, *, lapsed: bool = False
 ) -> DecisionRecord:
     """Returns the record of uncordoning a node: why no rule holds it any more, or that its cordon lapsed."""
-    verdicts = {one.rule.key: one for one in cycle.analysis.verdicts if not one.rule.is_preview}
+    verdicts = {verdict.rule.key: verdict for verdict in cycle.analysis.verdicts if not verdict.rule.is_preview}
     said = [_quiet(key, verdicts.get(key)) for key in rules]
     reason = Reason.SCHEDULING_LAPSED if lapsed else _why_open(rules, verdicts, source.options.mode)
     return _record(decision_id, reason, said, source, _by_cycle(source))
@@ -140,7 +140,7 @@ def _input_of(said: _Said) -> str:
 def _inputs(said: Sequence[_Said], source: DecisionContext) -> tuple[Input, ...]:
     """Returns the mode, and the reading, waterline and cool-down of each rule."""
     rules, view = source.rules.source, source.view
-    actions = {one.name: one for one in source.rules.policies.actions}
+    actions = {action.name: action for action in source.rules.policies.actions}
     found = [Input(name="mode", value=source.options.mode, unit="", source=rules)]
     for verdict in (one.verdict for one in said if one.verdict is not None):
         rule, unit = verdict.rule, verdict.metric.dimension.value if verdict.metric is not None else ""

@@ -113,7 +113,7 @@ def _store(
         answers[place] = put(transport, requested[place], dry_run=False)
         return
     places = [each for each, one in enumerate(requested) if one in group and tried.answers[each]["changes"]]
-    stored = put_together(transport, [requested[each] for each in places], dry_run=False)["items"]
+    stored = put_together(transport, [requested[place] for place in places], dry_run=False)["items"]
     for each, answer in zip(places, stored, strict=True):
         answers[each] = answer
 

@@ -31,9 +31,9 @@ def profile_findings(
 ) -> Sequence[Finding]:
     """A line for each profile: pods whose resources stay although it selects them, and limited namespaces."""
     labels = {
-        str(one["metadata"]["name"]): dict(one["metadata"].get("labels") or {})
-        for one in namespaces
-        if one["metadata"]["name"] not in SYSTEM_NAMESPACES
+        str(namespace["metadata"]["name"]): dict(namespace["metadata"].get("labels") or {})
+        for namespace in namespaces
+        if namespace["metadata"]["name"] not in SYSTEM_NAMESPACES
     }
     found = []
     for document in documents:

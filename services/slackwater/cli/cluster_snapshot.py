@@ -105,14 +105,14 @@ async def cluster_snapshot(server: HttpApiServer, namespace: str) -> ClusterSnap
         nodes=None
         if nodes is None
         else {
-            str(one["metadata"]["name"]): str(((one.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion"))
-            for one in nodes
+            str(node["metadata"]["name"]): str(((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion"))
+            for node in nodes
         },
         namespace=namespace,
         namespaces=enforced,
         agents_namespace=release.agents_namespace,
         needed_secrets=release.secrets,
-        secrets=None if names is None else frozenset(str(one["metadata"]["name"]) for one in names),
+        secrets=None if names is None else frozenset(str(name["metadata"]["name"]) for name in names),
         profiles=profiles,
         unread=unread,
     )
@@ -147,7 +147,7 @@ async def _served_policies(server: HttpApiServer) -> frozenset[str]:
         resources = (await server.read(ADMISSION)).get("resources") or ()
     except SlackwaterError:
         return frozenset()
-    names = {str(one.get("name")) for one in resources}
+    names = {str(resource.get("name")) for resource in resources}
     return frozenset(kind for kind in ("mutating", "validating") if f"{kind}admissionpolicies" in names)
 
 
@@ -243,10 +243,10 @@ def other_programs(kind: str, workloads: Sequence[Mapping[str, Any]]) -> tuple[O
     Slackwater's own `descheduler` is none of another."""
     known = {**OTHER_AGENTS, **OTHER_MANAGERS}
     found = []
-    for one in workloads:
-        if is_own(one):
+    for workload in workloads:
+        if is_own(workload):
             continue
-        spec, status, metadata = one["spec"], one.get("status") or {}, one["metadata"]
+        spec, status, metadata = workload["spec"], workload.get("status") or {}, workload["metadata"]
         pod = spec["template"]["spec"]
         words = {metadata["name"], *(name for container in pod["containers"] for name in _words(container))}
         product = next((known[word] for word in known if word in words), None)

@@ -33,7 +33,7 @@ def complete_subject(begun: str) -> list[str]:
     nouns = ("node", "pod", "decision", "quota", "claim", "migration")
     if slash:
         return complete_noun(begun) if noun in nouns else []
-    return [f"{each}/" for each in nouns if each.startswith(begun)]
+    return [f"{noun}/" for noun in nouns if noun.startswith(begun)]
 
 
 def _names(noun: str) -> Callable[[str], list[str]]:

@@ -130,7 +130,7 @@ def line_of(item: Item, width: int = 0, *, colours: bool = False) -> str:
     line = f"{at:<20}  {item.get('node', EMPTY) or '-':<16}  {item['type']:<21}  {text}".rstrip()
     lines = textwrap.wrap(line, width, subsequent_indent=BELOW, break_on_hyphens=False) if width else [line]
     colour = _COLOURS.get(word)
-    return "\n".join(f"\033[{colour}m{each}\033[0m" if colours and colour else each for each in lines)
+    return "\n".join(f"\033[{colour}m{line}\033[0m" if colours and colour else line for line in lines)
 
 
 def words_of(item: Item) -> tuple[str, str]:

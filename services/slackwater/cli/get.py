@@ -186,7 +186,7 @@ def _selector(kind: ListKind, text: str | None) -> Selector | None:
     if text is None:
         return None
     if kind.labels is None:
-        allowed = ", ".join(each.names[0] for each in all_kinds() if each.labels)
+        allowed = ", ".join(kind.names[0] for kind in all_kinds() if kind.labels)
         raise InvalidInput(f"--selector: {kind.names[0]} have no labels; allowed: {allowed}", field="selector")
     return parse_selector(text)
 
@@ -209,7 +209,7 @@ def of_pool(kind: ListKind, pool: str | None) -> ListKind:
     if pool is None or "pool" in kind.filters:
         return kind
     if kind.path != OFFERS:
-        allowed = ", ".join(["offers", "decisions", *(each.names[0] for each in all_kinds() if "pool" in each.filters)])
+        allowed = ", ".join(["offers", "decisions", *(kind.names[0] for kind in all_kinds() if "pool" in kind.filters)])
         raise InvalidInput(f"--pool: {kind.names[0]} cannot be filtered by pool; allowed: {allowed}", field="--pool")
     from urllib.parse import quote
 
@@ -295,7 +295,7 @@ def _nothing(view: ListView) -> str:
     if not filters:
         return _NOTHING.get(kinds, f"no {kinds} yet")
     columns = columns_among(view.labels, view.kind.columns) if view.labels is not None else []
-    hint = "".join(f"; {one.partition('=')[0]} is a column, not a label: --where {one}" for one in columns)
+    hint = "".join(f"; {column.partition('=')[0]} is a column, not a label: --where {column}" for column in columns)
     return f"no {kinds} with {', '.join(filters)}{hint}"
 
 

@@ -38,7 +38,7 @@ def is_own(workload: Mapping[str, Any]) -> bool:
 
 def installed_release(namespace: str, workloads: Iterable[Mapping[str, Any]]) -> InstalledRelease:
     """The release of a namespace, by the workloads of the cluster."""
-    own = [one for one in workloads if is_own(one)]
+    own = [workload for workload in workloads if is_own(workload)]
     here = [one for one in own if one["metadata"].get("namespace") == namespace]
     accounts = [_pod(one).get("serviceAccountName") for one in here if _labels(one).get(NAME) == ADAPTER]
     agents = [one["metadata"].get("namespace") for one in own if _labels(one).get(NAME) == "agent"]

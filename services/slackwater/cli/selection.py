@@ -75,7 +75,7 @@ def parse_cells(where: Sequence[str], columns: Sequence[TableColumn]) -> dict[st
         name, equals, value = condition.partition("=")
         if name.lower() not in titles or not equals or not value:
             close = [] if name.lower() in titles else get_close_matches(name.lower(), titles, n=1)
-            hint = f"did you mean {close[0]}=…?" if close else f"allowed: {', '.join(f'{one}=…' for one in titles)}"
+            hint = f"did you mean {close[0]}=…?" if close else f"allowed: {', '.join(f'{title}=…' for title in titles)}"
             raise InvalidInput(f"--where: {condition!r} is not a filter; {hint}", field="--where")
         cells[name.lower()] = value
     return cells

@@ -297,11 +297,11 @@ def figures(answer: Item, resource: str, unit: str) -> list[str]:
     rows = [
         {
             "what": said.format(unit=unit),
-            "values": [text(value) for value in (each[resource][name] for each in strategies)],
+            "values": [text(value) for value in (strategy[resource][name] for strategy in strategies)],
             "difference": signed(text, last[resource][name]),
         }
         for name, said, text in FIGURES
-        if not name.startswith("mid") or any(each[resource]["mid_hours"] for each in strategies)
+        if not name.startswith("mid") or any(strategy[resource]["mid_hours"] for strategy in strategies)
     ]
     columns = [
         TableColumn(resource.upper(), lambda row: str(row["what"])),

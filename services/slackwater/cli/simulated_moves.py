@@ -36,9 +36,9 @@ def _ends(result: Item) -> list[str]:
     shown = []
     for pool in dict.fromkeys(each["pool"] for each in result["ends"]):
         ends = [each for each in result["ends"] if each["pool"] == pool]
-        total = sum(each["cycles"] for each in ends)
+        total = sum(end["cycles"] for end in ends)
         shown.append(f"{result['name']}, pool {pool}, of {total:,} cycles:")
-        shown += [f"{each['cycles']:9,}  {each['text']}" for each in ends]
+        shown += [f"{end['cycles']:9,}  {end['text']}" for end in ends]
     return shown
 
 

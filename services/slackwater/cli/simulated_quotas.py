@@ -50,9 +50,11 @@ def _figures(results: Sequence[Item]) -> list[Item]:
         {"what": said, "values": [text(result[name]) for result in results]} for name, said, text in FIGURES
     ]
     for resource in results[0]["utilisation"]:
-        rows.append({"what": f"used {resource}", "values": [_share(each["utilisation"][resource]) for each in results]})
-        if any(each["lost"][resource] for each in results):
-            lost = [_share(each["lost"][resource]) for each in results]
+        rows.append(
+            {"what": f"used {resource}", "values": [_share(result["utilisation"][resource]) for result in results]}
+        )
+        if any(result["lost"][resource] for result in results):
+            lost = [_share(result["lost"][resource]) for result in results]
             rows.append({"what": "  of the pool, in vain", "values": lost})
     return rows
 

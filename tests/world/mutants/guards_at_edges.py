@@ -213,7 +213,7 @@ EDGE_GUARDS = (
         "report of any size",
         "a report is sent that no stream takes",
         "agent.usecases.fit_payloads:_shrunk",
-        "while (size := len(report.body().encode())) > MOST_MESSAGE_BYTES:",
+        "while (size := len(report.body().encode())) > most_bytes:",
         "while (size := 0) > 1:",
         "unit/agent/test_hostile_inventory.py",
     ),

@@ -72,7 +72,7 @@ async def declare(js: JetStreamContext, topology: Topology, replicas: Sequence[i
         for name, spec in topology.consumers.items()
         for config in consumer_configs(name, spec)
     ]
-    await asyncio.gather(*(_declare_consumer(js, *each, turns) for each in configs))
+    await asyncio.gather(*(_declare_consumer(js, *config, turns) for config in configs))
     return min(kept, default=max(replicas))
 
 

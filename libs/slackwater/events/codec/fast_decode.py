@@ -123,7 +123,7 @@ class Light:
         if origin is Annotated:
             return Annotated[(self.kind(arguments[0]), *arguments[1:])]
         if origin is tuple:
-            return tuple[tuple(self.kind(one) for one in arguments)]  # type: ignore[misc]  # made at run time
+            return tuple[tuple(self.kind(argument) for argument in arguments)]  # type: ignore[misc]  # made at run time
         if dataclasses.is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == report_columns.__name__:
             return self._struct(kind)
         return kind

@@ -124,7 +124,7 @@ class _Choice:
         self._whole_sockets()
         threads = self._machine.nominal_size(UnitLevel.CORE)
         sockets = [self._whole_cores(unit) for unit in self._machine.units(UnitLevel.SOCKET).values()]
-        for whole in sorted((one for one in sockets if one), key=lambda cpus: (len(cpus), min(cpus))):
+        for whole in sorted((socket for socket in sockets if socket), key=lambda cpus: (len(cpus), min(cpus))):
             for core in self._cores(self._whole_cores(whole)):
                 if self._left >= threads:
                     self._choose(core)
@@ -163,7 +163,7 @@ class _Choice:
     def _whole_sockets(self) -> None:
         """All free cores of sockets while they fit, of those with the most first."""
         units = self._machine.units(UnitLevel.SOCKET)
-        for socket in sorted(units, key=lambda one: (-len(self._whole_cores(units[one])), one)):
+        for socket in sorted(units, key=lambda unit: (-len(self._whole_cores(units[unit])), unit)):
             whole = self._whole_cores(units[socket])
             if len(whole) <= self._left:
                 self._choose(whole)
@@ -207,6 +207,6 @@ class _Choice:
     def _by_core(self, cpus: Set[int]) -> dict[int, list[int]]:
         """The CPUs of each core, those with fewer holders first, then by id; cores in the order of their first."""
         cores: dict[int, list[int]] = {}
-        for cpu in sorted(cpus, key=lambda one: (self._holdings.counts[one], one)):
+        for cpu in sorted(cpus, key=lambda cpu: (self._holdings.counts[cpu], cpu)):
             cores.setdefault(self._machine.by_id[cpu].core, []).append(cpu)
         return cores

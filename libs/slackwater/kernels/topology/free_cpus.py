@@ -56,16 +56,16 @@ class FreeCpus:
         return self._nested(UnitLevel.CACHE, (self.in_unit(UnitLevel.NUMA, node) for node in self.numa_nodes()))
 
     def whole_sockets(self) -> list[int]:
-        return [one for one in self.sockets() if self._is_nominal(UnitLevel.SOCKET, one)]
+        return [socket for socket in self.sockets() if self._is_nominal(UnitLevel.SOCKET, socket)]
 
     def whole_numa_nodes(self) -> list[int]:
-        return [one for one in self.numa_nodes() if self._is_whole(UnitLevel.NUMA, one)]
+        return [node for node in self.numa_nodes() if self._is_whole(UnitLevel.NUMA, node)]
 
     def whole_cores(self) -> list[int]:
-        return [one for one in self.cores() if self._is_nominal(UnitLevel.CORE, one)]
+        return [core for core in self.cores() if self._is_nominal(UnitLevel.CORE, core)]
 
     def whole_caches(self) -> list[int]:
-        return [one for one in self.caches() if self._is_whole(UnitLevel.CACHE, one)]
+        return [cache for cache in self.caches() if self._is_whole(UnitLevel.CACHE, cache)]
 
     def threads(self) -> Iterator[int]:
         """Free CPUs core by core."""

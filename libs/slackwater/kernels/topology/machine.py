@@ -81,7 +81,7 @@ class CpuMachine:
 
     def distance_sum(self, nodes: Sequence[int]) -> int:
         """Returns the sum of the distances of all ordered pairs, a node with itself included."""
-        return sum(self.distances[one][other] for one in nodes for other in nodes)
+        return sum(self.distances[node][other] for node in nodes for other in nodes)
 
     def without(self, cpus: Iterable[int]) -> CpuMachine:
         """Returns the machine without these CPUs, as if they were offline."""

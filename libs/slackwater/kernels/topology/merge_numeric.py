@@ -50,15 +50,15 @@ def _choices(lists: Sequence[Sequence[Hint]], names: Sequence[str], aligned: Set
     return further(())
 
 
-def _is_aligned(one: Hint, other: Hint) -> bool:
-    if one.mask is None and other.mask is None:
-        return one.preferred == other.preferred
-    if one.mask is None or other.mask is None:
-        return one.preferred if one.mask is None else other.preferred
-    return one.mask == other.mask
+def _is_aligned(hint: Hint, other: Hint) -> bool:
+    if hint.mask is None and other.mask is None:
+        return hint.preferred == other.preferred
+    if hint.mask is None or other.mask is None:
+        return hint.preferred if hint.mask is None else other.preferred
+    return hint.mask == other.mask
 
 
-def _is_nested(one: Hint, other: Hint) -> bool:
-    if one.mask is None or other.mask is None:
+def _is_nested(hint: Hint, other: Hint) -> bool:
+    if hint.mask is None or other.mask is None:
         return True
-    return one.mask & other.mask in (one.mask, other.mask)
+    return hint.mask & other.mask in (hint.mask, other.mask)

@@ -56,7 +56,9 @@ def _openb(files: Sequence[Path], advance: Advance) -> ArrivalTrace:
             )
         )
     notes = [f"{never} pods that were never scheduled run as long as they waited"] if never else []
-    return _trace("openb 2023", arrivals, max((each.at_s + each.duration_s for each in arrivals), default=0.0), notes)
+    return _trace(
+        "openb 2023", arrivals, max((arrival.at_s + arrival.duration_s for arrival in arrivals), default=0.0), notes
+    )
 
 
 def _google(files: Sequence[Path], advance: Advance) -> ArrivalTrace:
@@ -119,10 +121,10 @@ def _task(row: list[str], number: int, duration_s: float) -> WorkloadArrival:
 
 
 def _trace(source: str, arrivals: list[WorkloadArrival], end_s: float, notes: list[str]) -> ArrivalTrace:
-    empty = sum(not each.amounts for each in arrivals)
+    empty = sum(not arrival.amounts for arrival in arrivals)
     if empty:
         notes = [*notes, f"{empty} that request nothing are left out"]
-    kept = sorted((each for each in arrivals if each.amounts), key=lambda each: (each.at_s, each.id))
+    kept = sorted((arrival for arrival in arrivals if arrival.amounts), key=lambda arrival: (arrival.at_s, arrival.id))
     return ArrivalTrace(source, kept, end_s, notes)
 
 

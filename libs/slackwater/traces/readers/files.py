@@ -112,7 +112,11 @@ def first_line(path: Path) -> str:
 def matching(path: Path, *patterns: str) -> Sequence[Path]:
     """The file itself if its name matches, or all files below a folder that match, by name; empty if there are none."""
     candidates = [path] if path.is_file() else sorted(path.rglob("*")) if path.is_dir() else []
-    return [one for one in candidates if one.is_file() and any(one.match(pattern) for pattern in patterns)]
+    return [
+        candidate
+        for candidate in candidates
+        if candidate.is_file() and any(candidate.match(pattern) for pattern in patterns)
+    ]
 
 
 def required(path: Path, expected: str, *patterns: str) -> Sequence[Path]:

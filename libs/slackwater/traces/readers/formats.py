@@ -58,7 +58,7 @@ def format_of(name: str) -> TraceFormatReader:
     """The reader of a format. Raises InvalidInput for an unknown name, Misconfigured for one that cannot be loaded."""
     if name in _MODULES:
         return cast(TraceFormatReader, importlib.import_module(f"{_PACKAGE}.{_MODULES[name]}"))
-    entry = next((one for one in entry_points(GROUP) if one.name == name), None)
+    entry = next((point for point in entry_points(GROUP) if point.name == name), None)
     if entry is None:
         near = difflib.get_close_matches(name, format_names(), n=1)
         hint = f"; did you mean {near[0]}?" if near else ""

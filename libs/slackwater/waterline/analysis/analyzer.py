@@ -101,8 +101,8 @@ def analyse(
     verdicts = [
         judge(rule, metrics.get(rule.metric), view, states.get(rule.key, RuleState(rule.key)), now) for rule in known
     ]
-    real = [one for one in verdicts if not one.rule.is_preview]
-    preview = [one for one in verdicts if one.rule.is_preview]
+    real = [verdict for verdict in verdicts if not verdict.rule.is_preview]
+    preview = [verdict for verdict in verdicts if verdict.rule.is_preview]
     exposed = Exposed(view.pods, policies.pods)
 
     def asked(kind: ActionKind, among: Sequence[RuleVerdict]) -> tuple[Demand, ...]:
@@ -120,7 +120,7 @@ def analyse(
         exposed=exposed,
         ignored=_ignored(rules, verdicts, actions),
         scheduling=scheduling,
-        state=AnalyzerState(tuple(one.state for one in verdicts), scheduling.scheduling),
+        state=AnalyzerState(tuple(verdict.state for verdict in verdicts), scheduling.scheduling),
         would_close=would_close(preview, actions),
         memory=memory_demands(real, actions, exposed, view, beyond.gap_ratio),
         restorable_memory=memory_restorable(real, actions, exposed, view, now),
@@ -129,7 +129,7 @@ def analyse(
 
 
 def _rules(policies: Policies, view: NodeReadings) -> list[Rule]:
-    matching = (one for one in policies.nodes if one.selector is None or one.selector.matches(view.labels))
+    matching = (node for node in policies.nodes if node.selector is None or node.selector.matches(view.labels))
     return [rule for policy in matching for rule in policy.rules]
 
 
@@ -139,11 +139,11 @@ def _ignored(
     unknown = [
         Ignored(rule.key, f"action {rule.action} is not defined") for rule in rules if rule.action not in actions
     ]
-    missing = [Ignored(one.rule.key, one.state.missing) for one in verdicts if one.state.missing]
+    missing = [Ignored(verdict.rule.key, verdict.state.missing) for verdict in verdicts if verdict.state.missing]
     useless = [
-        Ignored(one.rule.key, f"action {one.rule.action} can do nothing about {one.rule.metric}")
-        for one in verdicts
-        if _does_nothing(actions[one.rule.action], one)
+        Ignored(verdict.rule.key, f"action {verdict.rule.action} can do nothing about {verdict.rule.metric}")
+        for verdict in verdicts
+        if _does_nothing(actions[verdict.rule.action], verdict)
     ]
     return tuple(sorted((*unknown, *missing, *useless), key=lambda one: one.rule))
 
@@ -155,8 +155,8 @@ def _does_nothing(action: PolicyAction, verdict: RuleVerdict) -> bool:
 
 
 def is_throttled(pod: PodUse) -> bool:
-    for one in pod.containers:  # noqa: SIM110 - half the time of any(), once per pod and cycle
-        if one.quota_us is not None and one.quota_us != one.original_quota_us:
+    for container in pod.containers:  # half the time of any(), once per pod and cycle
+        if container.quota_us is not None and container.quota_us != container.original_quota_us:
             return True
     return False
 
@@ -177,25 +177,25 @@ def _restorable(
     if not any(map(is_throttled, view.pods)):
         return ()
     throttling = [
-        one
-        for one in verdicts
-        if one.metric is not None and acts(ActionKind.THROTTLE, actions[one.rule.action], one.metric)
+        verdict
+        for verdict in verdicts
+        if verdict.metric is not None and acts(ActionKind.THROTTLE, actions[verdict.rule.action], verdict.metric)
     ]
     evicting = [
-        one
-        for one in verdicts
-        if one.metric is not None
-        and one.metric.resource is MetricResource.CPU
-        and acts(ActionKind.EVICT, actions[one.rule.action], one.metric)
+        verdict
+        for verdict in verdicts
+        if verdict.metric is not None
+        and verdict.metric.resource is MetricResource.CPU
+        and acts(ActionKind.EVICT, actions[verdict.rule.action], verdict.metric)
     ]
-    busy = {one.rule.metric for one in verdicts if one.triggered}
+    busy = {verdict.rule.metric for verdict in verdicts if verdict.triggered}
     headrooms = {one.rule.key: headroom_of(one, view, excess) for one in throttling}
     found = []
-    for one in exposed.by_uid.values():
-        if not is_throttled(one.pod) or one.pod.is_terminating or not one.pod.is_active:
+    for exposure in exposed.by_uid.values():
+        if not is_throttled(exposure.pod) or exposure.pod.is_terminating or not exposure.pod.is_active:
             continue
-        own = [verdict for verdict in throttling if verdict.rule.action in one.actions]
-        ending = [verdict for verdict in evicting if verdict.rule.action in one.actions]
+        own = [verdict for verdict in throttling if verdict.rule.action in exposure.actions]
+        ending = [verdict for verdict in evicting if verdict.rule.action in exposure.actions]
         if any(each.rule.metric in busy or _holds(each, now) for each in (*own, *ending)):
             continue
         bounds = [headrooms[each.rule.key] for each in own]
@@ -203,7 +203,7 @@ def _restorable(
         steps = [actions[each.rule.action].restore for each in own]
         found.append(
             Restorable(
-                one.pod,
+                exposure.pod,
                 min(known) if known else None,
                 _most_careful(steps, view),
                 max((each.rule.cool_down_seconds for each in own), default=0.0),

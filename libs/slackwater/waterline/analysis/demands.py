@@ -98,8 +98,8 @@ class _Allowing:
     """
 
     def __init__(self, policies: Sequence[PodQosSpec]) -> None:
-        self._by_label = [one for one in policies if one.label_selector is not None]
-        self._by_scope = [one for one in policies if one.label_selector is None]
+        self._by_label = [policy for policy in policies if policy.label_selector is not None]
+        self._by_scope = [policy for policy in policies if policy.label_selector is None]
         self._known: dict[tuple[QoSClass | None, int | None, str], frozenset[str] | None] = {}
 
     def actions(self, pod: PodUse) -> frozenset[str] | None:
@@ -118,9 +118,9 @@ def _of(policies: Sequence[PodQosSpec], pod: PodUse) -> frozenset[str] | None:
     """
     owns = pod.qos in OWNERS_OF_CPUS
     actions: frozenset[str] | None = None
-    for one in policies:
-        if one.matches(pod) and (not owns or pod.qos in one.named_classes):
-            actions = one.actions if actions is None else actions | one.actions
+    for policy in policies:
+        if policy.matches(pod) and (not owns or pod.qos in policy.named_classes):
+            actions = policy.actions if actions is None else actions | policy.actions
     return actions
 
 
@@ -238,9 +238,13 @@ def demands(
     action priority first.
     """
     by_metric: dict[str, list[RuleVerdict]] = {}
-    for one in verdicts:
-        if one.triggered and one.metric is not None and acts(kind, actions[one.rule.action], one.metric):
-            by_metric.setdefault(one.metric.name, []).append(one)
+    for verdict in verdicts:
+        if (
+            verdict.triggered
+            and verdict.metric is not None
+            and acts(kind, actions[verdict.rule.action], verdict.metric)
+        ):
+            by_metric.setdefault(verdict.metric.name, []).append(verdict)
     made = [_demand(kind, found, actions, exposed, view, excess) for found in by_metric.values()]
     return _with_shortest_grace(sorted(made, key=lambda one: (-one.metric.action_priority, one.metric.name)))
 
@@ -259,10 +263,10 @@ def _with_shortest_grace(made: Sequence[Demand]) -> tuple[Demand, ...]:
         replace(
             demand,
             candidates=tuple(
-                one
-                if (grace := shortest.get(one.pod.uid)) == one.grace_seconds
-                else structs.replace(one, grace_seconds=grace)
-                for one in demand.candidates
+                candidate
+                if (grace := shortest.get(candidate.pod.uid)) == candidate.grace_seconds
+                else structs.replace(candidate, grace_seconds=grace)
+                for candidate in demand.candidates
             ),
         )
         for demand in made
@@ -304,7 +308,12 @@ def _waited(metric: Metric, asking: Sequence[PolicyAction], exposed: Exposed, vi
     """Returns the CPU that candidates would take once one of them is throttled: what all may use
     now, less what they used. Usage of others beyond their limits is already in the reading.
     """
-    waiting = [(one, each) for one in exposed.by_uid.values() for each in one.pod.containers if each.waiting_ratio]
+    waiting = [
+        (exposure, container)
+        for exposure in exposed.by_uid.values()
+        for container in exposure.pod.containers
+        if container.waiting_ratio
+    ]
     if not waiting:
         return ZERO
     names = {action.name for action in asking}
@@ -352,9 +361,9 @@ def _most_careful(bounds: Sequence[ThrottleBounds]) -> ThrottleBounds | None:
     if len(bounds) < 2:
         return bounds[0] if bounds else None
     return ThrottleBounds(
-        min_ratio=max(one.min_ratio for one in bounds),
-        step_ratio=min(one.step_ratio for one in bounds),
-        request_ratio=max(one.request_ratio for one in bounds),
-        min_milli=max(one.min_milli for one in bounds),
-        whole_steps=all(one.whole_steps for one in bounds),
+        min_ratio=max(bound.min_ratio for bound in bounds),
+        step_ratio=min(bound.step_ratio for bound in bounds),
+        request_ratio=max(bound.request_ratio for bound in bounds),
+        min_milli=max(bound.min_milli for bound in bounds),
+        whole_steps=all(bound.whole_steps for bound in bounds),
     )

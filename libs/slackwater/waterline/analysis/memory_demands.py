@@ -62,9 +62,13 @@ def memory_demands(
     first.
     """
     by_metric: dict[str, list[RuleVerdict]] = {}
-    for one in verdicts:
-        if one.triggered and one.metric is not None and acts_on_memory(actions[one.rule.action], one.metric):
-            by_metric.setdefault(one.metric.name, []).append(one)
+    for verdict in verdicts:
+        if (
+            verdict.triggered
+            and verdict.metric is not None
+            and acts_on_memory(actions[verdict.rule.action], verdict.metric)
+        ):
+            by_metric.setdefault(verdict.metric.name, []).append(verdict)
     made = [_demand(metric_of(found), found, actions, exposed, view, excess) for found in by_metric.values()]
     return tuple(sorted(made, key=lambda one: (-one.metric.action_priority, one.metric.name)))
 
@@ -109,7 +113,10 @@ def _demand(
 
 def releasable_of(candidates: Sequence[Candidate]) -> Decimal:
     """Returns the bytes that all candidates together can release."""
-    return sum((releasable_bytes(one.pod, one.memory) for one in candidates if one.memory is not None), ZERO)
+    return sum(
+        (releasable_bytes(candidate.pod, candidate.memory) for candidate in candidates if candidate.memory is not None),
+        ZERO,
+    )
 
 
 @record(frozen=True, slots=True)
@@ -143,13 +150,13 @@ def _most_careful(bounds: Sequence[MemoryBounds]) -> MemoryBounds:
     if len(bounds) == 1:
         return bounds[0]
     return MemoryBounds(
-        min_ratio=max(one.min_ratio for one in bounds),
-        min_bytes=max(one.min_bytes for one in bounds),
-        margin_ratio=max(one.margin_ratio for one in bounds),
-        step_ratio=min(one.step_ratio for one in bounds),
-        restore_step_ratio=min(one.restore_step_ratio for one in bounds),
-        min_change_bytes=max(one.min_change_bytes for one in bounds),
-        horizon_seconds=min(one.horizon_seconds for one in bounds),
+        min_ratio=max(bound.min_ratio for bound in bounds),
+        min_bytes=max(bound.min_bytes for bound in bounds),
+        margin_ratio=max(bound.margin_ratio for bound in bounds),
+        step_ratio=min(bound.step_ratio for bound in bounds),
+        restore_step_ratio=min(bound.restore_step_ratio for bound in bounds),
+        min_change_bytes=max(bound.min_change_bytes for bound in bounds),
+        horizon_seconds=min(bound.horizon_seconds for bound in bounds),
     )
 
 
@@ -165,27 +172,29 @@ def memory_restorable(
     """
     if not any(map(is_memory_throttled, view.pods)):
         return ()
-    known = [(one, one.metric, actions[one.rule.action]) for one in verdicts if one.metric is not None]
+    known = [
+        (verdict, verdict.metric, actions[verdict.rule.action]) for verdict in verdicts if verdict.metric is not None
+    ]
     throttling = [one for one, metric, action in known if acts_on_memory(action, metric)]
     evicting = [one for one, metric, action in known if metric.resource is MetricResource.MEMORY and action.evicts]
     found = []
-    for one in exposed.by_uid.values():
-        if not is_memory_throttled(one.pod) or one.pod.is_terminating or not one.pod.is_active:
+    for exposure in exposed.by_uid.values():
+        if not is_memory_throttled(exposure.pod) or exposure.pod.is_terminating or not exposure.pod.is_active:
             continue
-        own = [each for each in throttling if each.rule.action in one.actions]
-        ending = [each for each in evicting if each.rule.action in one.actions]
+        own = [each for each in throttling if each.rule.action in exposure.actions]
+        ending = [each for each in evicting if each.rule.action in exposure.actions]
         if not any(holds(each, now) for each in (*own, *ending)):
-            found.append(_restorable(one, own, actions, view))
+            found.append(_restorable(exposure, own, actions, view))
     return tuple(found)
 
 
 def _restorable(
-    one: Exposure, own: Sequence[RuleVerdict], actions: Mapping[str, PolicyAction], view: NodeReadings
+    exposure: Exposure, own: Sequence[RuleVerdict], actions: Mapping[str, PolicyAction], view: NodeReadings
 ) -> RestorableMemory:
     bounds = [known for each in own if (known := actions[each.rule.action].memory) is not None]
     headrooms = [room for each in own if (room := memory_headroom(each, view)) is not None]
     return RestorableMemory(
-        one.pod,
+        exposure.pod,
         min(headrooms) if headrooms else None,
         _most_careful(bounds) if bounds else MemoryBounds(),
         max((each.rule.cool_down_seconds for each in own), default=0.0),

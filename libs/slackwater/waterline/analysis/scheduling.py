@@ -44,7 +44,7 @@ def step(
     """Returns the next state. `verdicts` are those of rules whose action exists and that are not
     previews.
     """
-    closing = [one for one in verdicts if actions[one.rule.action].disables_scheduling]
+    closing = [verdict for verdict in verdicts if actions[verdict.rule.action].disables_scheduling]
     triggered = {one.rule.key for one in closing if one.triggered}
     if triggered:
         because = tuple(sorted(triggered | set(before.because if before.is_disabled else ())))
@@ -77,7 +77,7 @@ def under(before: Scheduling, policies: Policies, labels: Mapping[str, str]) -> 
 
 def _closing(policies: Policies, labels: Mapping[str, str]) -> frozenset[str]:
     """Returns the rules for a node that may cordon it."""
-    actions = {one.name for one in policies.actions if one.disables_scheduling}
+    actions = {action.name for action in policies.actions if action.disables_scheduling}
     return frozenset(
         rule.key
         for node in policies.nodes
@@ -90,7 +90,11 @@ def _closing(policies: Policies, labels: Mapping[str, str]) -> frozenset[str]:
 def would_close(previews: Sequence[RuleVerdict], actions: Mapping[str, PolicyAction]) -> tuple[str, ...]:
     """Returns the triggered rules with strategy Preview that would cordon the node."""
     return tuple(
-        sorted(one.rule.key for one in previews if one.triggered and actions[one.rule.action].disables_scheduling)
+        sorted(
+            preview.rule.key
+            for preview in previews
+            if preview.triggered and actions[preview.rule.action].disables_scheduling
+        )
     )
 
 
@@ -98,8 +102,8 @@ def _must_wait(
     before: Scheduling, closing: Sequence[RuleVerdict], actions: Mapping[str, PolicyAction], now: datetime
 ) -> bool:
     causes = [one for one in closing if one.rule.key in before.because]
-    cool_down = max((actions[one.rule.action].cool_down_seconds for one in causes), default=0.0)
+    cool_down = max((actions[cause.rule.action].cool_down_seconds for cause in causes), default=0.0)
     last = before.last_trigger_at
     if causes and last is not None and (now - last).total_seconds() <= cool_down:
         return True
-    return any(one.reading is not None and not one.calm for one in causes)
+    return any(cause.reading is not None and not cause.calm for cause in causes)

@@ -44,7 +44,7 @@ class _Levels:
 
     def __init__(self, demand: Demand) -> None:
         self._demand = demand
-        self._own = {one.pod.uid: one.gap or ZERO for one in demand.candidates}
+        self._own = {candidate.pod.uid: candidate.gap or ZERO for candidate in demand.candidates}
         self._all = frozenset(self._own.values())
 
     def does_without(self, uid: str, credited: Mapping[str, Decimal], ledger: ReleaseLedger) -> bool:
@@ -115,7 +115,7 @@ class EvictionPass:
         eviction begins that a later cycle would find unnecessary.
         """
         trial, chosen, blanket = ledger.with_those_of(self._awaited), dict[str, _Choice](), self._blanket
-        for demand in sorted(self._demands, key=lambda one: one.gap is not None):
+        for demand in sorted(self._demands, key=lambda demand: demand.gap is not None):
             for candidate in demand.candidates:
                 if blanket <= 0 if demand.gap is None else trial.is_closed(demand):
                     break
@@ -149,7 +149,7 @@ class EvictionPass:
         for choice in reversed(chosen):
             pod = choice.candidate.pod
             credited = self._credited(pod)
-            if choice.demand.gap is not None and all(one.does_without(pod.uid, credited, trial) for one in levels):
+            if choice.demand.gap is not None and all(level.does_without(pod.uid, credited, trial) for level in levels):
                 kept.remove(choice)
                 trial.credit(credited, sign=-1)
         return kept
@@ -160,12 +160,12 @@ class EvictionPass:
         if known is None:
             taken = self._taken.get(pod.uid)
             known = {}
-            for each in self._metrics:
-                amount = each.released_by_eviction(pod)
+            for metric in self._metrics:
+                amount = metric.released_by_eviction(pod)
                 if taken is not None:
-                    amount -= each.released_by_throttle(pod, taken)
+                    amount -= metric.released_by_throttle(pod, taken)
                 if amount > 0:
-                    known[each.name] = amount
+                    known[metric.name] = amount
             self._known[pod.uid] = known
         return known
 

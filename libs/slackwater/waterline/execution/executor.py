@@ -78,11 +78,11 @@ def execute(
         awaited=asked_for,
     )
     left_after_evictions = evicting.run(ledger, attempt)
-    leaving = {one.uid for one in state.underway}
-    staying = [one for one in analysis.restorable if one.pod.uid not in leaving]
+    leaving = {eviction.uid for eviction in state.underway}
+    staying = [candidate for candidate in analysis.restorable if candidate.pod.uid not in leaving]
     raised, kept_down = restore(staying, _refused(state, ActionKind.THROTTLE))
     given_back, kept_low = restore_memory_limits(
-        [one for one in analysis.restorable_memory if one.pod.uid not in leaving],
+        [candidate for candidate in analysis.restorable_memory if candidate.pod.uid not in leaving],
         _refused(state, ActionKind.THROTTLE_MEMORY),
         analysis.capacity_bytes,
     )
@@ -127,12 +127,12 @@ def refused(
     longer credited, and a failed eviction does not count towards the hourly limit.
     """
     until = now + timedelta(seconds=limits.retry_seconds)
-    in_vain = [one.begun_at for one in state.underway if one.uid == uid and kind is ActionKind.EVICT]
+    in_vain = [eviction.begun_at for eviction in state.underway if eviction.uid == uid and kind is ActionKind.EVICT]
     return replace(
         state,
-        underway=tuple(one for one in state.underway if one.uid != uid or kind is not ActionKind.EVICT),
+        underway=tuple(eviction for eviction in state.underway if eviction.uid != uid or kind is not ActionKind.EVICT),
         refused=(
-            *(one for one in state.refused if (one.uid, one.kind) != (uid, kind)),
+            *(refusal for refusal in state.refused if (refusal.uid, refusal.kind) != (uid, kind)),
             Refused(uid, kind, because, until),
         ),
         begun_at=_less(state.begun_at, in_vain),
@@ -156,41 +156,45 @@ def _still_true(state: ExecutorState, analysis: Analysis, limits: ActionLimits, 
     pods = {uid: one.pod for uid, one in analysis.exposed.by_uid.items()}
     state = ExecutorState(
         underway=tuple(
-            replace(one, answer_by=None) if pods[one.uid].is_terminating else one
-            for one in state.underway
-            if one.uid in pods and one.until > now
+            replace(eviction, answer_by=None) if pods[eviction.uid].is_terminating else eviction
+            for eviction in state.underway
+            if eviction.uid in pods and eviction.until > now
         ),
-        refused=tuple(one for one in state.refused if one.uid in pods and one.until > now),
+        refused=tuple(refusal for refusal in state.refused if refusal.uid in pods and refusal.until > now),
         begun_at=tuple(at for at in state.begun_at if now - at < HOUR),
     )
-    for one in state.underway:
-        if one.answer_by is not None and one.answer_by <= now:
+    for eviction in state.underway:
+        if eviction.answer_by is not None and eviction.answer_by <= now:
             briefly = replace(limits, retry_seconds=limits.answer_seconds or limits.retry_seconds)
-            state = refused(state, one.uid, ActionKind.EVICT, UNANSWERED, now, briefly)
+            state = refused(state, eviction.uid, ActionKind.EVICT, UNANSWERED, now, briefly)
     return state
 
 
 def given_up(before: ExecutorState, after: ExecutorState) -> tuple[Underway, ...]:
     """Returns the evictions that a cycle gave up because they were not accepted in time."""
-    left = {one.uid for one in after.refused if one.kind is ActionKind.EVICT}
-    underway = {one.uid for one in after.underway}
+    left = {refusal.uid for refusal in after.refused if refusal.kind is ActionKind.EVICT}
+    underway = {eviction.uid for eviction in after.underway}
     return tuple(
-        one for one in before.underway if one.answer_by is not None and one.uid in left and one.uid not in underway
+        eviction
+        for eviction in before.underway
+        if eviction.answer_by is not None and eviction.uid in left and eviction.uid not in underway
     )
 
 
 def _refused(state: ExecutorState, kind: ActionKind) -> dict[str, str]:
-    return {one.uid: one.because for one in state.refused if one.kind is kind}
+    return {refusal.uid: refusal.because for refusal in state.refused if refusal.kind is kind}
 
 
 def _without(demands: Sequence[Demand], state: ExecutorState) -> tuple[Demand, ...]:
     """Returns the demands without pods that are already being evicted."""
-    leaving = {one.uid for one in state.underway}
+    leaving = {eviction.uid for eviction in state.underway}
     if not leaving:
         return tuple(demands)
     return tuple(
-        replace(one, candidates=tuple(each for each in one.candidates if each.pod.uid not in leaving))
-        for one in demands
+        replace(
+            demand, candidates=tuple(candidate for candidate in demand.candidates if candidate.pod.uid not in leaving)
+        )
+        for demand in demands
     )
 
 
@@ -206,14 +210,16 @@ def _throttle_memory(
     evictions too.
     """
     memory = MemoryPass(_without(analysis.memory, state), _refused(state, ActionKind.THROTTLE_MEMORY), limits)
-    pods = [one.pod for one in analysis.exposed.by_uid.values()] if analysis.memory or analysis.evictions else []
+    pods = (
+        [exposure.pod for exposure in analysis.exposed.by_uid.values()] if analysis.memory or analysis.evictions else []
+    )
     own = ReleaseLedger()
     credit_pending(own, analysis.memory, pods, now)
     credit_pending(evictions, analysis.evictions, pods, now)
     left = memory.run(own)
     happening = () if already is None else already.of(ActionKind.THROTTLE_MEMORY)
     released = {step.uid: step.memory.amount_bytes for step in (*happening, *memory.steps) if step.memory is not None}
-    metrics = [one.metric for one in analysis.evictions]
+    metrics = [eviction.metric for eviction in analysis.evictions]
     for uid, amount in released.items():
         evictions.credit(memory_credits(metrics, analysis.exposed.by_uid[uid].pod, amount))
     return memory, left
@@ -224,16 +230,16 @@ def _after_memory(demands: Sequence[Demand], steps: Sequence[Step]) -> tuple[tup
     memory is still throttled for it.
     """
     throttled = {step.metric for step in steps}
-    waiting = [one for one in demands if one.gap is None and one.metric.name in throttled]
+    waiting = [demand for demand in demands if demand.gap is None and demand.metric.name in throttled]
     left = (Remaining(one.kind, one.metric.name, None, ZERO, None, THROTTLED_FIRST) for one in waiting)
-    return tuple(one for one in demands if one not in waiting) if waiting else tuple(demands), tuple(left)
+    return tuple(demand for demand in demands if demand not in waiting) if waiting else tuple(demands), tuple(left)
 
 
 def _credit_throttles(ledger: ReleaseLedger, taken: Mapping[str, Decimal], analysis: Analysis) -> None:
     pods = [(analysis.exposed.by_uid[uid].pod, milli) for uid, milli in taken.items()]
-    for one in analysis.evictions:
-        amounts = [one.metric.released_by_throttle(pod, milli) for pod, milli in pods]
-        ledger.credit({one.metric.name: sum(amounts, ZERO)})
+    for eviction in analysis.evictions:
+        amounts = [eviction.metric.released_by_throttle(pod, milli) for pod, milli in pods]
+        ledger.credit({eviction.metric.name: sum(amounts, ZERO)})
 
 
 def _credit_underway(ledger: ReleaseLedger, state: ExecutorState, analysis: Analysis) -> ReleaseLedger:
@@ -241,13 +247,15 @@ def _credit_underway(ledger: ReleaseLedger, state: ExecutorState, analysis: Anal
     up and accepted later. Returns what those release that are not accepted yet.
     """
     awaited = ReleaseLedger()
-    late = [one.uid for one in state.refused if one.kind is ActionKind.EVICT]
+    late = [refusal.uid for refusal in state.refused if refusal.kind is ActionKind.EVICT]
     for uid, is_awaited in [
-        *((one.uid, one.answer_by is not None) for one in state.underway),
+        *((eviction.uid, eviction.answer_by is not None) for eviction in state.underway),
         *((uid, False) for uid in late if analysis.exposed.by_uid[uid].pod.is_terminating),
     ]:
         pod = analysis.exposed.by_uid[uid].pod
-        released = nonzero((each.metric.name, each.metric.released_by_eviction(pod)) for each in analysis.evictions)
+        released = nonzero(
+            (eviction.metric.name, eviction.metric.released_by_eviction(pod)) for eviction in analysis.evictions
+        )
         (awaited if is_awaited else ledger).credit(released)
     return awaited
 
@@ -271,11 +279,16 @@ def _protected(analysis: Analysis) -> list[Spared]:
         )
         if asked
     ]
-    return [_spared(kind, one) for kind in kinds for one in analysis.exposed.by_uid.values() if one.protected_because]
+    return [
+        _spared(kind, exposure)
+        for kind in kinds
+        for exposure in analysis.exposed.by_uid.values()
+        if exposure.protected_because
+    ]
 
 
-def _spared(kind: ActionKind, one: Exposure) -> Spared:
-    return Spared(kind, one.pod.uid, one.pod.name, one.protected_because)
+def _spared(kind: ActionKind, exposure: Exposure) -> Spared:
+    return Spared(kind, exposure.pod.uid, exposure.pod.name, exposure.protected_because)
 
 
 def _after(state: ExecutorState, evicting: EvictionPass, limits: ActionLimits, now: datetime) -> ExecutorState:

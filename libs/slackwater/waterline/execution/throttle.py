@@ -31,7 +31,7 @@ class ThrottlePass:
         self._asked: set[str] = set()
         self._blankets = 0
         self._of: dict[str, dict[str, Candidate]] = {
-            demand.metric.name: {one.pod.uid: one for one in demand.candidates}
+            demand.metric.name: {candidate.pod.uid: candidate for candidate in demand.candidates}
             for demand in demands
             if len(demands) > 1
         }
@@ -40,7 +40,9 @@ class ThrottlePass:
         """Returns the remaining gaps. Unquantified demands come last, so that their small step does
         not replace a measured cut.
         """
-        return tuple(self._work_off(one, ledger) for one in sorted(self._demands, key=lambda one: one.gap is None))
+        return tuple(
+            self._work_off(demand, ledger) for demand in sorted(self._demands, key=lambda demand: demand.gap is None)
+        )
 
     def _work_off(self, demand: Demand, ledger: ReleaseLedger) -> Remaining:
         if demand.gap is None:
@@ -70,7 +72,9 @@ class ThrottlePass:
             self._spare(pod, _why_nothing(pod) if not changes else "would release less than the smallest change")
             return False
         self._asked.add(pod.uid)
-        credited = nonzero([(one.metric.name, one.metric.released_by_throttle(pod, milli)) for one in self._demands])
+        credited = nonzero(
+            [(demand.metric.name, demand.metric.released_by_throttle(pod, milli)) for demand in self._demands]
+        )
         ledger.credit(credited)
         self.steps.append(
             Step(
@@ -90,9 +94,9 @@ class ThrottlePass:
         if len(self._demands) == 1:
             return ledger.left_for(candidate, demand)
         return max(
-            ledger.left_for(its, each)
-            for each in self._demands
-            if (its := self._of[each.metric.name].get(candidate.pod.uid)) is not None
+            ledger.left_for(its, demand)
+            for demand in self._demands
+            if (its := self._of[demand.metric.name].get(candidate.pod.uid)) is not None
         )
 
     def _cut(self, demand: Demand, candidate: Candidate, gap: Decimal | None) -> tuple[QuotaChange, ...]:

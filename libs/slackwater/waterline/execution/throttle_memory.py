@@ -42,11 +42,13 @@ class MemoryPass:
         self._limits = limits
         self._asked: set[str] = set()
         self._blankets = 0
-        self._of = [{one.pod.uid: one for one in demand.candidates} for demand in demands]
+        self._of = [{candidate.pod.uid: candidate for candidate in demand.candidates} for demand in demands]
 
     def run(self, ledger: ReleaseLedger) -> tuple[Remaining, ...]:
         """Returns the remaining gaps. Unquantified demands come last, as with CPU."""
-        return tuple(self._work_off(one, ledger) for one in sorted(self._demands, key=lambda one: one.gap is None))
+        return tuple(
+            self._work_off(demand, ledger) for demand in sorted(self._demands, key=lambda demand: demand.gap is None)
+        )
 
     def _work_off(self, demand: Demand, ledger: ReleaseLedger) -> Remaining:
         for candidate in demand.candidates:
@@ -99,7 +101,7 @@ class MemoryPass:
         if change is None:
             return _why_nothing(pod, bounds)
         self._asked.add(pod.uid)
-        credited = memory_credits([one.metric for one in self._demands], pod, change.amount_bytes)
+        credited = memory_credits([demand.metric for demand in self._demands], pod, change.amount_bytes)
         if demand.gap is None:
             credited.setdefault(demand.metric.name, change.amount_bytes)
         ledger.credit(credited)
@@ -121,7 +123,9 @@ class MemoryPass:
             return ""
         if not demand.candidates:
             return "no pod's memory may be throttled for it"
-        smallest = min(one.memory.min_change_bytes for one in demand.candidates if one.memory is not None)
+        smallest = min(
+            candidate.memory.min_change_bytes for candidate in demand.candidates if candidate.memory is not None
+        )
         if left < smallest:
             return NOT_WORTH_IT
         return "every pod whose memory may be throttled gave a step, is at its floor, or was refused"
@@ -129,12 +133,12 @@ class MemoryPass:
 
 def memory_credits(metrics: Iterable[Metric], pod: PodUse, amount: Decimal) -> dict[str, Decimal]:
     """Returns what memory taken from a pod releases, by metric."""
-    return nonzero((one.name, one.released_by_memory(pod, amount)) for one in metrics)
+    return nonzero((metric.name, metric.released_by_memory(pod, amount)) for metric in metrics)
 
 
 def credit_pending(ledger: ReleaseLedger, demands: Sequence[Demand], pods: Sequence[PodUse], now: datetime) -> None:
     """Credit what limits set a short time ago have still to release."""
-    metrics = {one.metric.name: one.metric for one in demands}
+    metrics = {demand.metric.name: demand.metric for demand in demands}
     for pod in pods:
         if pod.memory_high_since is not None and (pending := pending_bytes(pod, now)):
             ledger.credit(memory_credits(metrics.values(), pod, pending))
@@ -167,12 +171,12 @@ def restore_memory_limits(
 
 
 def _raise(
-    one: RestorableMemory, left: Decimal | None, free: Decimal | None, capacity_bytes: int | None
+    memory: RestorableMemory, left: Decimal | None, free: Decimal | None, capacity_bytes: int | None
 ) -> MemoryChange | None:
-    pod = one.pod
-    if not one.is_covered and pod.memory_high_bytes is not None:
+    pod = memory.pod
+    if not memory.is_covered and pod.memory_high_bytes is not None:
         return MemoryChange(pod.uid, pod.memory_high_bytes, pod.original_memory_high_bytes, ZERO)
-    return restore_memory(pod, one.bounds, left, capacity_bytes, free)
+    return restore_memory(pod, memory.bounds, left, capacity_bytes, free)
 
 
 def _why_nothing(pod: PodUse, bounds: MemoryBounds) -> str:

@@ -95,11 +95,11 @@ def usage_shares(
     all_pods, all_hosts = tuple(pods), tuple(host_applications)
     rest = exact(node_usage) - _sum(all_pods) - _sum(all_hosts)
     return UsageShares(
-        pods=_sum(one for one in all_pods if one.is_chosen),
-        host_applications=_sum(one for one in all_hosts if one.is_chosen),
+        pods=_sum(pod for pod in all_pods if pod.is_chosen),
+        host_applications=_sum(host for host in all_hosts if host.is_chosen),
         system=max(rest, exact(reserved), ZERO),
     )
 
 
 def _sum(consumers: Iterable[ResourceConsumer]) -> Decimal:
-    return sum((exact(one.usage) for one in consumers), ZERO)
+    return sum((exact(consumer.usage) for consumer in consumers), ZERO)

@@ -83,9 +83,10 @@ def within_backoff(analysis: Analysis, loop: MemoryBackoff, now: datetime) -> An
     if not analysis.restorable_memory:
         return analysis
     kept = tuple(
-        one
-        for one in analysis.restorable_memory
-        if not one.is_covered or (not analysis.memory and waits_seconds(loop, one.cool_down_seconds, now) <= 0)
+        candidate
+        for candidate in analysis.restorable_memory
+        if not candidate.is_covered
+        or (not analysis.memory and waits_seconds(loop, candidate.cool_down_seconds, now) <= 0)
     )
     return replace(analysis, restorable_memory=kept)
 

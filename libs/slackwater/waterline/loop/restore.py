@@ -49,12 +49,17 @@ class RestoreStep:
             steps.append(Step(ActionKind.RESTORE, pod.uid, pod.name, "", keys, (("cpu", cost),), changes))
         return tuple(steps), tuple(spared)
 
-    def _raised(self, one: Restorable, allowed: Allowance, left: Decimal) -> tuple[QuotaChange, ...]:
-        if one.restore is not None:
-            return self._permitted(one.pod, one.restore(one.pod, one.bounds, _headroom(allowed, left)), allowed, left)
+    def _raised(self, restorable: Restorable, allowed: Allowance, left: Decimal) -> tuple[QuotaChange, ...]:
+        if restorable.restore is not None:
+            return self._permitted(
+                restorable.pod,
+                restorable.restore(restorable.pod, restorable.bounds, _headroom(allowed, left)),
+                allowed,
+                left,
+            )
         changes = []
-        for container in reversed(one.pod.containers):
-            change = self._raise(one.pod.uid, container, allowed, left)
+        for container in reversed(restorable.pod.containers):
+            change = self._raise(restorable.pod.uid, container, allowed, left)
             if change is not None:
                 changes.append(change)
                 left -= change.amount_milli

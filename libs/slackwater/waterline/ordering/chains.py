@@ -35,9 +35,9 @@ class Comparator:
     name: str
     key: Key
 
-    def compare(self, one: PodUse, other: PodUse) -> int:
+    def compare(self, use: PodUse, other: PodUse) -> int:
         """-1: `one` first, 1: `other` first, 0: undecided."""
-        mine, theirs = self.key(one), self.key(other)
+        mine, theirs = self.key(use), self.key(other)
         return (mine > theirs) - (mine < theirs)
 
     def turned(self) -> Comparator:

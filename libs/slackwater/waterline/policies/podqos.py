@@ -109,8 +109,8 @@ class ScopeSelector(Part):
         return self._holds(scope) if len(self.match_expressions) <= FEW_EXPRESSIONS else self._outcomes(scope)
 
     def _holds(self, scope: PodScope) -> bool:
-        for one in self.match_expressions:  # noqa: SIM110 - a third faster than all(), once per pod and policy
-            if not one.matches(scope):
+        for expression in self.match_expressions:  # noqa: SIM110 - a third faster than all(), once per pod and policy
+            if not expression.matches(scope):
                 return False
         return True
 
@@ -121,7 +121,7 @@ class ScopeSelector(Part):
     @cached_property
     def named_classes(self) -> frozenset[QoSClass]:
         """Returns the QoS classes selected by name."""
-        named = (one.classes for one in self.match_expressions if one.operator == "In")
+        named = (expression.classes for expression in self.match_expressions if expression.operator == "In")
         return frozenset().union(*named)
 
 

@@ -25,25 +25,25 @@ def _or_as_read(name: str, otherwise: Callable[[NodeReadings], tuple[MetricSerie
 
 
 def _disks(view: NodeReadings) -> tuple[MetricSeries, ...]:
-    return tuple(MetricSeries(one.usage_ratio, {"disk": one.name}) for one in view.disks)
+    return tuple(MetricSeries(disk.usage_ratio, {"disk": disk.name}) for disk in view.disks)
 
 
 def _links(view: NodeReadings) -> tuple[MetricSeries, ...]:
     """Returns two series for each interface, by label `direction`."""
     return tuple(
-        MetricSeries(amount, {"interface": one.name} | direction)
-        for one in view.links
-        for amount, direction in _both(one)
+        MetricSeries(amount, {"interface": link.name} | direction)
+        for link in view.links
+        for amount, direction in _both(link)
     )
 
 
 def _link_shares(view: NodeReadings) -> tuple[MetricSeries, ...]:
     """Returns series only of interfaces that report their capacity."""
     return tuple(
-        MetricSeries(exact(amount) / one.capacity_per_second, {"interface": one.name} | direction)
-        for one in view.links
-        if one.capacity_per_second
-        for amount, direction in _both(one)
+        MetricSeries(exact(amount) / link.capacity_per_second, {"interface": link.name} | direction)
+        for link in view.links
+        if link.capacity_per_second
+        for amount, direction in _both(link)
     )
 
 

@@ -36,6 +36,12 @@ def set_off(view: NodeReadings) -> Decimal:
 
 def _beyond_and_waited(pods: Iterable[PodUse]) -> tuple[Decimal, Decimal]:
     """Returns both sums over the same pods; the second only if the first is not 0."""
-    held = [each for pod in pods if pod.tier in BORROWING_TIERS for each in pod.containers if each.quota_us is not None]
+    held = [
+        container
+        for pod in pods
+        if pod.tier in BORROWING_TIERS
+        for container in pod.containers
+        if container.quota_us is not None
+    ]
     beyond = sum(map(beyond_milli, held), ZERO)
     return beyond, sum(map(waited_milli, held), ZERO) if beyond else ZERO

@@ -127,8 +127,8 @@ def _target_of(target_of: Callable[[Decimal], Decimal]) -> Callable[[Decimal], D
 def _basis(basis: Basis) -> Basis:
     def found(view: NodeReadings) -> tuple[Fact, ...]:
         facts = _asked(basis, view)
-        is_told = isinstance(facts, tuple) and all(isinstance(one, Fact) for one in facts)
-        return tuple(one for one in facts if one.value is None or _amount(one.value) is not None) if is_told else ()
+        is_told = isinstance(facts, tuple) and all(isinstance(fact, Fact) for fact in facts)
+        return tuple(fact for fact in facts if fact.value is None or _amount(fact.value) is not None) if is_told else ()
 
     return found
 
@@ -149,7 +149,9 @@ def _throttle(throttle: Throttle) -> Throttle:
         changes = _asked(throttle, pod, bounds, gap)
         if not isinstance(changes, tuple):
             return ()
-        is_usable = all(isinstance(one, QuotaChange) and _amount(one.amount_milli) is not None for one in changes)
+        is_usable = all(
+            isinstance(change, QuotaChange) and _amount(change.amount_milli) is not None for change in changes
+        )
         return changes if is_usable else ()
 
     return cut
@@ -158,7 +160,7 @@ def _throttle(throttle: Throttle) -> Throttle:
 def _restore(restore: Restore) -> Restore:
     def give(pod: PodUse, bounds: RestoreBounds, headroom: Decimal | None) -> tuple[QuotaChange, ...]:
         changes = _asked(restore, pod, bounds, headroom)
-        if not isinstance(changes, tuple) or not all(_is_raise(one, pod) for one in changes):
+        if not isinstance(changes, tuple) or not all(_is_raise(change, pod) for change in changes):
             return restore_cpu(pod, bounds, headroom)
         return changes
 
@@ -169,7 +171,7 @@ def _is_raise(change: object, pod: PodUse) -> bool:
     """Returns whether a change raises a container of this pod, to at most its original quota."""
     if not isinstance(change, QuotaChange) or _amount(change.amount_milli) is None:
         return False
-    container = next((one for one in pod.containers if one.name == change.container), None)
+    container = next((container for container in pod.containers if container.name == change.container), None)
     if container is None or change.before_us != container.quota_us or change.before_us is None:
         return False
     if change.uid != pod.uid or change.period_us != container.period_us:
@@ -186,7 +188,9 @@ def _sort(chain: ComparatorChain) -> ComparatorChain:
     """Returns the chain; its comparators treat a pod that they fail on as undecided."""
     if chain in CHAINS.values():
         return chain
-    return replace(chain, comparators=tuple(Comparator(one.name, _key(one.key)) for one in chain.comparators))
+    return replace(
+        chain, comparators=tuple(Comparator(comparator.name, _key(comparator.key)) for comparator in chain.comparators)
+    )
 
 
 def _key(key: Key) -> Key:

@@ -37,5 +37,5 @@ class JsonIntents:
             return []
 
     def save(self, intents: Sequence[Event[IntentDeclared]]) -> None:
-        items = [one.model_dump(mode="json") for one in intents]
+        items = [intent.model_dump(mode="json") for intent in intents]
         replace_file(self.path, json.dumps(items, separators=(",", ":")).encode(), self.disk)

@@ -17,7 +17,7 @@ _log = get_logger(__name__)
 
 def keep_report(file: Path, report: RestoreReport, disk: DiskFiles = OS_FILES) -> None:
     """Write the report; a full disk is logged and does not delay the stop."""
-    content = {"exact": report.exact, "files": [asdict(one) for one in report.files]}
+    content = {"exact": report.exact, "files": [asdict(file) for file in report.files]}
     try:
         replace_file(file, json.dumps(content, indent=1).encode() + b"\n", disk)
     except Unavailable as error:

@@ -135,7 +135,11 @@ def inherited(
     known, so the cool-down begins now. Evictions under way are credited, and those of the last hour count for the
     hourly bound, of any writer."""
     known = {pod.uid: pod for pod in pods}
-    held = [(known[one.pod_uid], one) for one in desired.throttles if one.pod_uid in known and one.pod_uid in limits]
+    held = [
+        (known[throttle.pod_uid], throttle)
+        for throttle in desired.throttles
+        if throttle.pod_uid in known and throttle.pod_uid in limits
+    ]
     throttles = [Throttled(pod.uid, pod.name, str(pod.tier), one.limit_milli, limits[pod.uid][1]) for pod, one in held]
     memory = tuple(_inherited_memory(desired, known, memory_limits))
     loop = LoopState(last_trigger_at=now if throttles else None)
@@ -145,10 +149,10 @@ def inherited(
 
 
 def _inherited_memory(desired: DesiredState, pods: Mapping[str, Pod], limits: Limits) -> Iterator[MemoryThrottled]:
-    for one in desired.memory_throttles:
-        pod = pods.get(one.pod_uid)
+    for throttle in desired.memory_throttles:
+        pod = pods.get(throttle.pod_uid)
         if pod is not None and pod.uid in limits:
-            yield MemoryThrottled(pod.uid, pod.name, str(pod.tier), one.high_bytes, limits[pod.uid][1])
+            yield MemoryThrottled(pod.uid, pod.name, str(pod.tier), throttle.high_bytes, limits[pod.uid][1])
 
 
 @dataclass(slots=True)
@@ -163,8 +167,8 @@ class LimitDecisions:
     def of(cls, desired: DesiredState) -> LimitDecisions:
         """The decisions that a desired state names."""
         return cls(
-            {one.pod_uid: one.decision_id for one in desired.throttles},
-            {one.pod_uid: one.decision_id for one in desired.memory_throttles},
+            {throttle.pod_uid: throttle.decision_id for throttle in desired.throttles},
+            {throttle.pod_uid: throttle.decision_id for throttle in desired.memory_throttles},
         )
 
     def note(self, kind: ActionKind, uids: Iterable[str], decision_id: str) -> None:
@@ -180,7 +184,10 @@ class LimitDecisions:
 
 def desired_state(state: GuardState, decisions: LimitDecisions, before: DesiredState, now: float) -> DesiredState:
     """The limits of a state as a desired state that does not lapse. Weights stay as they were asked for."""
-    throttles = tuple(Throttle(one.uid, one.limit_milli, decisions.cpu.get(one.uid, "")) for one in state.throttles)
+    throttles = tuple(
+        Throttle(throttle.uid, throttle.limit_milli, decisions.cpu.get(throttle.uid, ""))
+        for throttle in state.throttles
+    )
     memory = tuple(MemoryLevel(one.uid, one.high_bytes, decisions.memory.get(one.uid, "")) for one in state.memory)
     return DesiredState(
         WRITER,

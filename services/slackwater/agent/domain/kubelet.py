@@ -144,7 +144,9 @@ def share_of(pod: NodePod, limits_cpu: bool = True) -> PodShare | None:
     if not pod.record.borrowed:
         return None
     requests, limits = effective(pod.containers), effective(pod.containers, limits=True)
-    containers = {one.name: share for one in pod.containers if (share := _container_share(one)) is not None}
+    containers = {
+        container.name: share for container in pod.containers if (share := _container_share(container)) is not None
+    }
     cpu_milli = _lent(limits, CPU) if limits_cpu else None
     shares = shares_of_request(requests.get(CPU, 0) + (_lent(requests, CPU) or 0))
     return PodShare(shares, cpu_milli or None, _lent(limits, MEMORY) or None, containers)
@@ -152,12 +154,12 @@ def share_of(pod: NodePod, limits_cpu: bool = True) -> PodShare | None:
 
 def limited_containers(pod: NodePod) -> tuple[str, ...]:
     """Containers with a CPU limit of the kubelet's own."""
-    return tuple(one.name for one in pod.containers if one.limits.get(CPU))
+    return tuple(container.name for container in pod.containers if container.limits.get(CPU))
 
 
 def in_force(pod: NodePod) -> Mapping[str, str]:
     """What the kubelet says that it gave each container."""
-    return {one.name: one.in_force for one in pod.containers if one.in_force}
+    return {container.name: container.in_force for container in pod.containers if container.in_force}
 
 
 def resized(before: Mapping[str, str], after: Mapping[str, str]) -> bool:

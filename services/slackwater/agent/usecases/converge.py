@@ -192,7 +192,7 @@ class ConvergeToIntents:
         claimed, kubelet = self._apply.claimed(CPU_LIMIT), self.driver.kubelet()
         if not claimed or kubelet is None:
             return len(claimed)
-        requested = {one.pod_uid for document in self._documents() for one in document.throttles}
+        requested = {throttle.pod_uid for document in self._documents() for throttle in document.throttles}
         borrowed = {self._knob_of(uid) for uid in kubelet.shares.keys() - requested}
         return sum(knob not in borrowed for knob in claimed)
 

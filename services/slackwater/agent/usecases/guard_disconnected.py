@@ -113,10 +113,10 @@ class DisconnectedGuard:
 
     def ended(self, completion: EvictionCompleted) -> None:
         """An eviction has ended; one that failed is planned again."""
-        own = [one for one in self.evictions if one.id == completion.id]
+        own = [eviction for eviction in self.evictions if eviction.id == completion.id]
         if not own:
             return
-        self.evictions = [one for one in self.evictions if one.id != completion.id]
+        self.evictions = [eviction for eviction in self.evictions if eviction.id != completion.id]
         if completion.outcome in GONE:
             self.state = without(self.state, completion.pod_uid)
             return

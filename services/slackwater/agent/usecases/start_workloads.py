@@ -71,18 +71,18 @@ class StartWorkloads:
 
     def states(self, document: IntentDeclared) -> tuple[ObservedStart, ...]:
         """The starts of a document that are decided."""
-        return tuple(_observed(self._records[one.id]) for one in document.starts if one.id in self._records)
+        return tuple(_observed(self._records[start.id]) for start in document.starts if start.id in self._records)
 
     def prune(self, writer: str, asked: set[str]) -> None:
         """Drop ids that can never begin again: ended, past their deadline and no longer requested."""
         now = self.clock.now()
         gone = [
-            one.id
-            for one in self._records.values()
-            if one.writer == writer
-            and one.state is not StartState.STARTING
-            and one.deadline < now
-            and one.id not in asked
+            record.id
+            for record in self._records.values()
+            if record.writer == writer
+            and record.state is not StartState.STARTING
+            and record.deadline < now
+            and record.id not in asked
         ]
         for id_ in gone:
             del self._records[id_]
@@ -169,8 +169,8 @@ def start_requests(event: Event[IntentDeclared]) -> list[StartRequest]:
     """The starts of one document as the domain sees them."""
     document = event.data
     return [
-        StartRequest(one.id, one.workload, one.digest, document.writer, one.deadline, one.decision_id)
-        for one in document.starts
+        StartRequest(start.id, start.workload, start.digest, document.writer, start.deadline, start.decision_id)
+        for start in document.starts
     ]
 
 

@@ -77,11 +77,11 @@ class ColocationStrategySpec(Part):
                 type(self).__name__,
                 [
                     InitErrorDetails(
-                        type=PydanticCustomError("not_allowed", "{message}", {"message": each.message}),
-                        loc=(each.field or "",),
-                        input=fields.get(each.field or ""),
+                        type=PydanticCustomError("not_allowed", "{message}", {"message": problem.message}),
+                        loc=(problem.field or "",),
+                        input=fields.get(problem.field or ""),
                     )
-                    for each in problems
+                    for problem in problems
                 ],
             )
         return self
@@ -202,7 +202,10 @@ def nodes_of(document: ColocationStrategy) -> str:
     if selector is None:
         return f"pool {document.spec.node_pool or document.metadata.name}"
     labels = [f"{key}={value}" for key, value in selector.match_labels.items()]
-    others = [f"{one.key} {one.operator} {', '.join(one.values)}".rstrip() for one in selector.match_expressions]
+    others = [
+        f"{expression.key} {expression.operator} {', '.join(expression.values)}".rstrip()
+        for expression in selector.match_expressions
+    ]
     return "; ".join([*labels, *others]) or "every node"
 
 
@@ -226,7 +229,7 @@ def conditions_of(
         reason="KeepsLastGood" if problem else "AsStored",
         message=f"{kept}{problem}" if problem else "",
     )
-    named = ", ".join(each.node for each in problems)
+    named = ", ".join(problem.node for problem in problems)
     more = f" and {bad - len(problems)} more" if bad > len(problems) else ""
     summary = f"{bad} of {nodes} nodes have an annotation or label that cannot be used: {named}{more}"
     words = Condition(

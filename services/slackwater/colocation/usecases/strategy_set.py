@@ -36,16 +36,17 @@ class StrategySet:
 
     def __init__(self, cluster: Kept | None, pools: Sequence[Kept], base: Spec) -> None:
         """`base` applies below the cluster's document, or in its place."""
-        ordered = sorted(pools, key=lambda one: (-one.precedence, one.name))
+        ordered = sorted(pools, key=lambda pool: (-pool.precedence, pool.name))
         self._pools = [PoolStrategy(one.name, one.selector, one.spec) for one in ordered]
         self._cluster: Spec = {} if cluster is None else cluster.spec
         self._base = base
-        self._titles: Mapping[str, str] = {f"pool/{one.name}": f"pool/{one.name}@{one.generation}" for one in pools} | {
-            "cluster": "settings" if cluster is None else f"cluster@{cluster.generation}"
-        }
+        self._titles: Mapping[str, str] = {
+            f"pool/{pool.name}": f"pool/{pool.name}@{pool.generation}" for pool in pools
+        } | {"cluster": "settings" if cluster is None else f"cluster@{cluster.generation}"}
         documents = pools if cluster is None else [*pools, cluster]
         self._accepted: Mapping[str, datetime | None] = {
-            "cluster" if one is cluster else f"pool/{one.name}": one.accepted_at for one in documents
+            "cluster" if document is cluster else f"pool/{document.name}": document.accepted_at
+            for document in documents
         }
         self._known: dict[object, FollowedStrategy] = {}
 
@@ -56,8 +57,8 @@ class StrategySet:
         followed = self._known.get(key)
         if followed is None:
             resolved = self._resolved(pool, words, good)
-            sources = tuple(self._titles.get(each, each) for each in resolved.levels)
-            times = [at for each in resolved.levels if (at := self._accepted.get(each)) is not None]
+            sources = tuple(self._titles.get(level, level) for level in resolved.levels)
+            times = [at for level in resolved.levels if (at := self._accepted.get(level)) is not None]
             followed = FollowedStrategy(resolved.strategy, sources, resolved.reason, max(times, default=None))
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()

@@ -79,7 +79,9 @@ class DemoFiles:
         )
 
     def _view(self, name: str, scene: _Scene) -> DemoSceneView:
-        fields = dict(scene) | {"comparisons": tuple(DemoComparison(**dict(one)) for one in scene.comparisons)}
+        fields = dict(scene) | {
+            "comparisons": tuple(DemoComparison(**dict(comparison)) for comparison in scene.comparisons)
+        }
         return DemoSceneView(name=name, has_picture=bool(scene.rows) and self._file(name).is_file(), **fields)
 
     def _picture(self, scene: str) -> bytes | None:

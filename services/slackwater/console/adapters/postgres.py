@@ -357,8 +357,8 @@ def _decision_row(record: DecisionRecord) -> Row:
     rows = candidates_of(record)
     return {
         **found,
-        "pods": _names((one.pod_uid, one.pod_name) for one in record.actions),
-        "spared": _names((one.pod_uid, one.name) for one in rows if not one.chosen),
+        "pods": _names((action.pod_uid, action.pod_name) for action in record.actions),
+        "spared": _names((row.pod_uid, row.name) for row in rows if not row.chosen),
         "carried_out": is_carried_out(record),
         "body": body,
     }

@@ -65,7 +65,10 @@ def working_of(record: DecisionRecord) -> tuple[str, ...]:
 
 def _cycle(record: DecisionRecord) -> tuple[str, ...]:
     lines = [f"{one.name}: {one.value}" for one in record.inputs]
-    return (*lines, *(f"not proposed: {one.what}, {one.rejected_because}" for one in record.alternatives))
+    return (
+        *lines,
+        *(f"not proposed: {alternative.what}, {alternative.rejected_because}" for alternative in record.alternatives),
+    )
 
 
 def _crossing(record: DecisionRecord, inputs: Mapping[str, Input]) -> list[str]:

@@ -68,15 +68,15 @@ def _spared(record: DecisionRecord) -> list[CandidateView]:
     """Alternatives that are pods."""
     return [
         CandidateView(
-            one.pod_uid,
-            one.what,
-            one.namespace,
+            alternative.pod_uid,
+            alternative.what,
+            alternative.namespace,
             None,
             False,
-            one.keys,
-            would_release=one.would_release,
-            because=one.rejected_because,
+            alternative.keys,
+            would_release=alternative.would_release,
+            because=alternative.rejected_because,
         )
-        for one in record.alternatives
-        if one.pod_uid or one.keys
+        for alternative in record.alternatives
+        if alternative.pod_uid or alternative.keys
     ]

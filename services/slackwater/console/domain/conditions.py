@@ -42,7 +42,9 @@ def left_out(node: NodeView) -> NodeCondition | None:
 
 
 def _in_force(node: NodeView, kind: str) -> NodeCondition | None:
-    return next((one for one in node.conditions if one.type == kind and one.status == TRUE), None)
+    return next(
+        (condition for condition in node.conditions if condition.type == kind and condition.status == TRUE), None
+    )
 
 
 def scheduling_message(reason: str, rules: tuple[str, ...], *, closed: bool) -> str:

@@ -180,7 +180,7 @@ def held_pods(pods: Iterable[PodView], actions: Sequence[DecisionSummary]) -> li
 
     A pod that a later decision restored wholly is not held: its last report is older than the restore.
     """
-    newest_first = sorted(actions, key=lambda each: (each.decided_at, each.id), reverse=True)
+    newest_first = sorted(actions, key=lambda action: (action.decided_at, action.id), reverse=True)
     throttled = [pod for pod in pods if pod.throttled]
     return [_guard(pod, newest_first) for pod in throttled if not _is_restored(pod, newest_first)]
 

@@ -139,7 +139,7 @@ class LimitedRow:
 def limited_rows(processes: Iterable[ProcessView], now: datetime) -> list[LimitedRow]:
     """The fullest first. What is shared is listed once, by its newest report; silent processes are left out."""
     rows: dict[tuple[str, str], LimitedRow] = {}
-    for process in sorted(processes, key=lambda each: each.reported_at):
+    for process in sorted(processes, key=lambda process: process.reported_at):
         for resource in () if process.silent(now) else process.limited:
             instance = "" if resource.kind.is_shared else process.instance
             rows[instance, resource.label] = LimitedRow(instance, resource)
@@ -152,7 +152,7 @@ def service_rows(processes: Sequence[ProcessView], expected: Sequence[str], now:
     always listed.
     """
     rows: list[ServiceRow] = []
-    for process in sorted(processes, key=lambda each: each.instance):
+    for process in sorted(processes, key=lambda process: process.instance):
         rows += [ServiceRow(s.name, process, s, process.silent(now)) for s in process.services]
     told = {row.name for row in rows if not row.silent}
     rows = [row for row in rows if not (row.silent and row.name in told)]

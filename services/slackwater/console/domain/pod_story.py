@@ -79,10 +79,10 @@ def part_of(
 ) -> PodPart | None:
     """The pod's part in a decision; None if the decision does not concern the pod."""
     rows = candidates_of(record)
-    own = next((one for one in rows if one.pod_uid == uid), None)
+    own = next((row for row in rows if row.pod_uid == uid), None)
     if own is None:
         return None
-    action = next((one for one in record.actions if one.pod_uid == uid), None)
+    action = next((action for action in record.actions if action.pod_uid == uid), None)
     return PodPart(
         id=record.id,
         kind=record.kind,
@@ -95,7 +95,7 @@ def part_of(
         chosen=own.chosen,
         carried_out=own.chosen and is_carried_out(record),
         place=own.place,
-        candidates=sum(one.place is not None for one in rows),
+        candidates=sum(row.place is not None for row in rows),
         order=record.order,
         keys=own.keys,
         unit=record.unit,
@@ -106,7 +106,7 @@ def part_of(
         limit_after_milli=action.cpu_limit_after_milli if action else None,
         memory=action.memory if action else None,
         evicted=bool(action and action.evicted),
-        ended=next((one.outcome for one in evictions if one.pod_uid == uid), None),
+        ended=next((eviction.outcome for eviction in evictions if eviction.pod_uid == uid), None),
         effect=effect,
         relief="" if effect is None else relief_of(record, effect),
         working=working_of(record),

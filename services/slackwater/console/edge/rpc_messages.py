@@ -55,16 +55,16 @@ def node_message(node: NodeView, validity: timedelta) -> node_pb2.Node:
     )
 
 
-def _condition(one: NodeCondition) -> node_pb2.NodeCondition:
+def _condition(condition: NodeCondition) -> node_pb2.NodeCondition:
     return node_pb2.NodeCondition(
-        type=one.type,
-        is_true=one.status == TRUE,
-        reason=one.reason,
-        message=one.message,
-        since=_time(one.since),
-        valid_until=_time(one.valid_until),
-        decision_id=one.decision_id,
-        rules=one.rules,
+        type=condition.type,
+        is_true=condition.status == TRUE,
+        reason=condition.reason,
+        message=condition.message,
+        since=_time(condition.since),
+        valid_until=_time(condition.valid_until),
+        decision_id=condition.decision_id,
+        rules=condition.rules,
     )
 
 

@@ -145,7 +145,7 @@ class Streams:
 
     async def _news_or_heartbeat(self, *waits: asyncio.Future[Any]) -> None:
         """Wait for any of these, or until the next heartbeat is due."""
-        if any(each.done() for each in waits):
+        if any(wait.done() for wait in waits):
             return
         beat = asyncio.ensure_future(self._clock.sleep(self._heartbeat_seconds))
         try:

@@ -30,7 +30,7 @@ async def existing_node(reads: ReadQueries, name: str) -> NodeView:
     """The node, or NotFound with similar names."""
     found = await reads.node(name)
     if found is None:
-        hint = did_you_mean(name, [each.name for each in await reads.nodes()])
+        hint = did_you_mean(name, [node.name for node in await reads.nodes()])
         raise NotFound(f"node {name!r} is not known{hint}", code="node_not_found", field="node")
     return found
 
@@ -132,10 +132,10 @@ async def _started_after(reads: ReadQueries, found: Iterable[PodIdentity], at: d
     return frozenset([pod.uid for node in nodes for pod in await reads.pods(node) if pod.started_at > at])
 
 
-async def _running(reads: ReadQueries, one: PodIdentity) -> PodView | None:
-    if not one.is_running:
+async def _running(reads: ReadQueries, identity: PodIdentity) -> PodView | None:
+    if not identity.is_running:
         return None
-    return next((pod for pod in await reads.pods(one.node) if pod.uid == one.uid), None)
+    return next((pod for pod in await reads.pods(identity.node) if pod.uid == identity.uid), None)
 
 
 def _ambiguous(pod: str, meant: Iterable[PodIdentity]) -> InvalidInput:
@@ -149,6 +149,6 @@ def _ambiguous(pod: str, meant: Iterable[PodIdentity]) -> InvalidInput:
 
 async def _no_such_pod(reads: ReadQueries, pod: str, node: str | None, namespace: str | None) -> NotFound:
     within = "".join(f" in {what} {name!r}" for what, name in (("node", node), ("namespace", namespace)) if name)
-    hint = did_you_mean(pod, [one.name for one in await reads.pods(node)])
+    hint = did_you_mean(pod, [pod.name for pod in await reads.pods(node)])
     text = f"pod {pod!r}{within} is not known: it does not run, and no stored decision has considered it{hint}"
     return NotFound(text, code="pod_not_found", field="pod")

@@ -266,7 +266,7 @@ def _part(
     calibration: CalibrationView | None,
 ) -> ForecastPart:
     used = [(point.sampled_at, shown.of(point.tiers.get("prod", Resources()))) for point in points]
-    expected = bounded([(each.predicted_at, shown.of(each.prod_peak)) for each in forecasts], since)
+    expected = bounded([(forecast.predicted_at, shown.of(forecast.prod_peak)) for forecast in forecasts], since)
     picture = both(
         lambda frame: forecast_chart(frame, since, now, used, expected, resource=shown.word), height=150, width=HALF
     )

@@ -94,7 +94,7 @@ class QuotasPage:
 
 
 async def quotas_page(reads: ReadQueries, now: datetime, tree: str, resource: str, span: str) -> QuotasPage:
-    ledgers = {one.tree: one for one in await reads.quota_ledgers() if one.quotas}
+    ledgers = {ledger.tree: ledger for ledger in await reads.quota_ledgers() if ledger.quotas}
     if not ledgers:
         return QuotasPage(now, (), None)
     ledger = ledgers.get(tree) or next(iter(ledgers.values()))
@@ -146,7 +146,9 @@ def _first(ledger: QuotaAccounted, resources: Sequence[str]) -> str:
 
     def weight(resource: str) -> tuple[bool, float, float]:
         total = ledger.total.get(resource, 0) or 1
-        lent, used = (sum(getattr(one, word).get(resource, 0) for one in ledger.quotas) for word in ("lent", "used"))
+        lent, used = (
+            sum(getattr(quota, word).get(resource, 0) for quota in ledger.quotas) for word in ("lent", "used")
+        )
         return bool(ledger.total.get(resource)), lent / total, used / total
 
     return max(resources, key=weight, default="")
@@ -156,7 +158,7 @@ def rows_of(ledger: QuotaAccounted, resource: str) -> list[QuotaRow]:
     """Returns the quotas in the order of the tree, with bullets on one scale."""
     unit = unit_of(resource)
     most = [ledger.total.get(resource, 0)]
-    most += [max(one.used.get(resource, 0), one.min.get(resource, 0)) for one in ledger.quotas]
+    most += [max(quota.used.get(resource, 0), quota.min.get(resource, 0)) for quota in ledger.quotas]
     return [_row(quota, resource, max(most), unit) for quota in ledger.quotas]
 
 
@@ -225,7 +227,7 @@ def _histories(
         ]
         for row in shown
     }
-    most = [max(one.used, one.runtime, one.requested) for samples in series.values() for one in samples]
+    most = [max(sample.used, sample.runtime, sample.requested) for samples in series.values() for sample in samples]
     top = max([ledger.total.get(resource, 0) / per, *most])
     return [
         QuotaHistory(

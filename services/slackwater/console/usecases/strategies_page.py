@@ -51,5 +51,9 @@ async def strategies_page(reads: ReadQueries, asked: str, now: datetime) -> Stra
 
 async def _problem(reads: ReadQueries, node: str, now: datetime) -> str:
     record = await reads.decision_at(node, "batch-cpu", now)
-    refused = [each for each in (record.alternatives if record else ()) if each.what.startswith(_OWN_WORDS)]
+    refused = [
+        alternative
+        for alternative in (record.alternatives if record else ())
+        if alternative.what.startswith(_OWN_WORDS)
+    ]
     return refused[0].rejected_because if refused else ""

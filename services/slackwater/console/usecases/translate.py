@@ -313,8 +313,8 @@ def process_view(event: Event[HealthReported]) -> ProcessView:
     )
 
 
-def _limited(one: LimitedHealth) -> LimitedResource:
-    return LimitedResource(Limited(one.kind), one.name, one.used, one.limit)
+def _limited(health: LimitedHealth) -> LimitedResource:
+    return LimitedResource(Limited(health.kind), health.name, health.used, health.limit)
 
 
 def _service_view(service: ServiceHealth) -> ServiceView:

@@ -43,7 +43,7 @@ class WorkloadMove:
 def moves_by_workload(moves: Iterable[WorkloadMove]) -> Mapping[str, Sequence[float]]:
     """Returns when pods of each workload were moved, in order."""
     times: dict[str, list[float]] = {}
-    for move in sorted(moves, key=lambda each: (each.moved_at_s, each.pod_uid)):
+    for move in sorted(moves, key=lambda move: (move.moved_at_s, move.pod_uid)):
         if move.workload:
             times.setdefault(move.workload, []).append(move.moved_at_s)
     return times

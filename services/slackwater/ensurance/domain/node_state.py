@@ -160,11 +160,11 @@ def limit_key(uid: str, *, of_memory: bool) -> str:
 
 def _limit_keys(state: GuardState) -> set[str]:
     memory = {limit_key(one.uid, of_memory=True) for one in state.memory}
-    return {one.uid for one in state.throttles} | memory
+    return {throttle.uid for throttle in state.throttles} | memory
 
 
-def _limits_differ(one: GuardState, other: GuardState) -> bool:
-    return one.throttles != other.throttles or one.memory != other.memory
+def _limits_differ(state: GuardState, other: GuardState) -> bool:
+    return state.throttles != other.throttles or state.memory != other.memory
 
 
 @record(frozen=True, slots=True)
@@ -253,7 +253,9 @@ def carried_out(
     that would not wait."""
     begun = tuple(evictions)
     kept = tuple(
-        one for one in guarded.evictions if now < one.forgotten_at and (one.waits or one.pod_uid not in withdrawn)
+        eviction
+        for eviction in guarded.evictions
+        if now < eviction.forgotten_at and (eviction.waits or eviction.pod_uid not in withdrawn)
     )
     changed = _limits_differ(state, guarded.state) or bool(begun) or kept != guarded.evictions
     decisions = dict(guarded.decisions) | dict(decided)
@@ -318,8 +320,8 @@ def ended(
 ) -> GuardedNode:
     """The node after an eviction of any writer is completed. Its item leaves the intent; if the pod is gone, so does
     its limit. The effect of a decision is measured when none of its evictions is left, if one of them ended a pod."""
-    own = next((one for one in guarded.evictions if one.id == eviction_id), None)
-    left = tuple(one for one in guarded.evictions if one.id != eviction_id)
+    own = next((eviction for eviction in guarded.evictions if eviction.id == eviction_id), None)
+    left = tuple(eviction for eviction in guarded.evictions if eviction.id != eviction_id)
     state = node_guard.without(guarded.state, uid) if gone else guarded.state
     changed = left != guarded.evictions or _limits_differ(state, guarded.state)
     if not changed:

@@ -85,12 +85,12 @@ class PoolStanding:
     def repeated(self, now: datetime, evicted: Sequence[EvictedPod]) -> tuple[EvictedPod, ...]:
         """Those that began after their workload had lost a pod here within the last hour: they were started again, only
         to be evicted again. Several replicas that go at once are none."""
-        lost = {one.workload: one.at for one in self.losses if now - one.at < REMEMBERED}
+        lost = {loss.workload: loss.at for loss in self.losses if now - loss.at < REMEMBERED}
         return tuple(one for one in evicted if one.workload in lost and one.started_at > lost[one.workload])
 
     def _losses(self, now: datetime, evicted: Sequence[EvictedPod]) -> tuple[Loss, ...]:
         fresh = {one.workload for one in evicted if one.workload}
-        kept = [one for one in self.losses if now - one.at < REMEMBERED and one.workload not in fresh]
+        kept = [loss for loss in self.losses if now - loss.at < REMEMBERED and loss.workload not in fresh]
         return (*kept, *(Loss(workload, now) for workload in sorted(fresh)))[-REMEMBERED_AT_MOST:]
 
 

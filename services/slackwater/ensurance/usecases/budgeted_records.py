@@ -49,6 +49,6 @@ def budgeted(
         step = recorded(account, one.record, budget, now, bytes_with_effect, continues=continues)
         account, continues = step.account, True
         forms.append(replace(one, record=step.record or one.record, form=step.form))
-    unrecorded = {one.record.id for one in forms if not one.is_published}
+    unrecorded = {form.record.id for form in forms if not form.is_published}
     awaited = tuple(replace(one, is_recorded=False) if one.decision_id in unrecorded else one for one in after.awaited)
     return forms, replace(after, records=account, awaited=awaited)

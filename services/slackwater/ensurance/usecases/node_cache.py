@@ -143,7 +143,11 @@ class GuardedNodeCache(NodeCache[GuardedNode, GuardUnit]):
             standings = await unit.autonomies()
         await self._documents.read()
         async with self.lock():
-            self._standings |= {one.pool: one for one in standings if one.version >= self.standing(one.pool).version}
+            self._standings |= {
+                standing.pool: standing
+                for standing in standings
+                if standing.version >= self.standing(standing.pool).version
+            }
             self._adopt()
 
     def of_pool(self, pool: str) -> asyncio.Lock:
@@ -156,7 +160,7 @@ class GuardedNodeCache(NodeCache[GuardedNode, GuardUnit]):
             standings = await unit.autonomies()
         await self._documents.read()
         self._adopt()
-        self._standings = {one.pool: one for one in standings}
+        self._standings = {standing.pool: standing for standing in standings}
         self._replace(nodes)
 
 

@@ -25,7 +25,7 @@ GONE = frozenset({EvictionOutcome.TERMINATED, EvictionOutcome.KILLED, EvictionOu
 
 def _in_vain(node: GuardedNode, answer: EvictionCompleted) -> tuple[datetime, ...]:
     """When the answered eviction began, if it is ensurance's own and has ended no pod."""
-    if answer.outcome in GONE or all(one.id != answer.id for one in node.evictions):
+    if answer.outcome in GONE or all(eviction.id != answer.id for eviction in node.evictions):
         return ()
     underway = node.state.cycle.executor.underway
     return tuple(one.begun_at for one in underway if one.uid == answer.pod_uid and one.begun_at is not None)
@@ -65,7 +65,7 @@ class OnEvicted:
         after = ended(before, seen.id, seen.pod_uid, seen.completed_at, gone=gone, expired=expired)
         if seen.writer == STANDS_IN and seen.outcome in ENDED:
             after = replace(after, state=evicted_alone(after.state, seen.completed_at))
-        own = any(one.id == seen.id for one in before.evictions)
+        own = any(eviction.id == seen.id for eviction in before.evictions)
         if gone or not own or seen.writer != ENSURANCE.name:
             return after
         because = f"its eviction was {seen.outcome}" + (f": {seen.detail}" if seen.detail else "")

@@ -26,7 +26,7 @@ class OnEvictionRequested:
     def _after(self, wanted: EvictionRequested, before: GuardedNode, now: datetime) -> GuardedNode:
         if now >= wanted.deadline or self._book.options(before, now).mode is not Mode.EVICT:
             return before
-        known = {one.id for one in before.evictions} | {one.pod_uid for one in before.evictions}
+        known = {eviction.id for eviction in before.evictions} | {eviction.pod_uid for eviction in before.evictions}
         begun = [
             Evicting(
                 id=pod.id,

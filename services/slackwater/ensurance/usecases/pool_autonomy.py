@@ -45,16 +45,16 @@ class PoolAutonomy:
 
     async def __call__(self) -> int:
         """How many pools changed. Raises Unavailable, Conflict if another replica was first."""
-        if all(one.state.stepped_back_at is None for one in self._book.standings()):
+        if all(standing.state.stepped_back_at is None for standing in self._book.standings()):
             return 0
         async with self._book.lock():
-            return sum([await self._review(one) for one in self._book.standings()])
+            return sum([await self._review(standing) for standing in self._book.standings()])
 
     async def read(self) -> Sequence[PoolAutonomyState]:
         """Every pool that has nodes here, an Autonomy or evictions, as stored, sorted by name. Raises Unavailable."""
         await self._book.read_rules()
         now = self._clock.now()
-        names = {one.pool for one in self._book.standings()} | {one.pool for one in self._book.nodes()}
+        names = {standing.pool for standing in self._book.standings()} | {node.pool for node in self._book.nodes()}
         return [self._pool(name, now) for name in sorted((names | set(self._book.rules.autonomy)) - {""})]
 
     async def _review(self, standing: PoolStanding) -> bool:
@@ -74,7 +74,7 @@ class PoolAutonomy:
         return True
 
     def _node_of(self, pool: str) -> str | None:
-        return next((one.node for one in self._book.nodes() if one.pool == pool), None)
+        return next((node.node for node in self._book.nodes() if node.pool == pool), None)
 
     def _pool(self, name: str, now: datetime) -> PoolAutonomyState:
         policy = self._book.rules.autonomy_of(name)

@@ -37,12 +37,12 @@ def view_of(report: UsageReported, guarded: GuardedNode, only: Collection[str] |
     asked to; where the API server evicts, only the report shows that a pod terminates. `only` restricts the view to
     these pods (by uid)."""
     ours, memory = guarded.state.by_uid(), guarded.state.memory_by_uid()
-    leaving = set() if guarded.shows_evictions else {one.pod_uid for one in guarded.evictions}
-    asked = report.pods if only is None else [one for one in report.pods if one.pod.uid in only]
+    leaving = set() if guarded.shows_evictions else {eviction.pod_uid for eviction in guarded.evictions}
+    asked = report.pods if only is None else [pod for pod in report.pods if pod.pod.uid in only]
     pods = tuple(
         _pod(measured, ours.get(measured.pod.uid), memory.get(measured.pod.uid), leaving) for measured in asked
     )
-    prod = sum(one.usage.cpu_milli.last for one in report.pods if one.pod.tier is Tier.PROD)
+    prod = sum(pod.usage.cpu_milli.last for pod in report.pods if pod.pod.tier is Tier.PROD)
     window, last = _best_effort(report, guarded) if only is None else (None, None)
     return NodeReadings(
         report.node,
@@ -109,11 +109,11 @@ def _pod(
 def _best_effort(report: UsageReported, guarded: GuardedNode) -> tuple[BestEffortCpu | None, BestEffortCpu | None]:
     """CPU of all BE pods over the report's window, and over its last interval. Their limit is the sum of the pods'
     limits, at most the node's capacity."""
-    pods = [one for one in report.pods if one.pod.qos is QoSClass.BE]
-    if not pods or not all(one.usage.cpu_milli.count for one in pods):
+    pods = [pod for pod in report.pods if pod.pod.qos is QoSClass.BE]
+    if not pods or not all(pod.usage.cpu_milli.count for pod in pods):
         return None, None
     capacity = guarded.capacity_milli
-    limits = sum(capacity if one.cpu_limit_milli is None else one.cpu_limit_milli for one in pods)
-    request, limit = sum(one.pod.request.cpu_milli for one in pods), min(capacity, limits)
-    window = BestEffortCpu(sum(one.usage.cpu_milli.avg for one in pods), request, limit)
-    return window, BestEffortCpu(sum(one.usage.cpu_milli.last for one in pods), request, limit)
+    limits = sum(capacity if pod.cpu_limit_milli is None else pod.cpu_limit_milli for pod in pods)
+    request, limit = sum(pod.pod.request.cpu_milli for pod in pods), min(capacity, limits)
+    window = BestEffortCpu(sum(pod.usage.cpu_milli.avg for pod in pods), request, limit)
+    return window, BestEffortCpu(sum(pod.usage.cpu_milli.last for pod in pods), request, limit)

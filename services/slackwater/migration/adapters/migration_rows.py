@@ -186,8 +186,8 @@ class KeyedMigrationStore:
     async def ask(self, asks: Sequence[JobAsk]) -> None:
         async with self._database.unit_of_work() as unit:
             rows = unit.keyed(ASK_ROWS, self._quarantine)
-            known = await rows.read([each.key for each in asks])
-            await rows.write([each for each in asks if each.key not in known])
+            known = await rows.read([ask.key for ask in asks])
+            await rows.write([ask for ask in asks if ask.key not in known])
 
     async def answers(self, keys: Collection[str]) -> Sequence[EvictionSaid | LeaveSaid]:
         async with self._database.unit_of_work() as unit:

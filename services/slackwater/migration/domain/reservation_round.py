@@ -150,7 +150,7 @@ def _advanced(
     pods = pods_of(node) if node and reservation.allocated else None
     room = True
     if reservation.phase is ReservationPhase.WAITING:
-        left = {each.node.name: each for each in rooms([each.reservation for each in all_kept.values()], False)}
+        left = {room.node.name: room for room in rooms([each.reservation for each in all_kept.values()], False)}
         room = node in left and has_room(left[node])
     view = ReservationView(
         has_node=not node or node in known_nodes,

@@ -37,22 +37,22 @@ def _rate_rules() -> tuple[CelRule, ...]:
     rate, resources = "self.violationRate", ("cpu", "memory")
     numbers = {
         name: f"{is_of_type(name, 'int', 'double')} && {name} > 0.0 && {name} < 1.0"
-        for name in (rate, *(f"{rate}.{one}" for one in resources))
+        for name in (rate, *(f"{rate}.{resource}" for resource in resources))
     }
-    by_resource = " && ".join(f"(!has({rate}.{one}) || {numbers[f'{rate}.{one}']})" for one in resources)
+    by_resource = " && ".join(f"(!has({rate}.{resource}) || {numbers[f'{rate}.{resource}']})" for resource in resources)
     shape = f"type({rate}) == map ? {rate}.all(key, key in {list(resources)}) && {by_resource} : {numbers[rate]}"
     allowed = "must be above 0 and below 1, or an object with such numbers as cpu and memory"
     return (
         CelRule(f"!has({rate}) || ({shape})", allowed, "violationRate", by_admission=True),
         *(
             CelRule(
-                f"!has({rate}) || (type({rate}) == map && !has({rate}.{one})) || !has(self.models)"
-                f" || !has(self.models.{one}) || !has(self.models.{one}.settings)"
-                f" || !has(self.models.{one}.settings.{RATE}) || self.models.{one}.settings.{RATE} == null",
-                f"violationRate and models.{one}.settings.{RATE} say the same twice; leave one of them out",
+                f"!has({rate}) || (type({rate}) == map && !has({rate}.{resource})) || !has(self.models)"
+                f" || !has(self.models.{resource}) || !has(self.models.{resource}.settings)"
+                f" || !has(self.models.{resource}.settings.{RATE}) || self.models.{resource}.settings.{RATE} == null",
+                f"violationRate and models.{resource}.settings.{RATE} say the same twice; leave one of them out",
                 by_admission=True,
             )
-            for one in resources
+            for resource in resources
         ),
     )
 

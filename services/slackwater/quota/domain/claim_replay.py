@@ -75,7 +75,7 @@ def snapshot_of(document: Mapping[str, Any]) -> QuotaSnapshot:
 def compact_claim(claim: QuotaClaim) -> dict[str, Any]:
     """Returns a claim as JSON, without what has its default."""
     whole = asdict(claim)
-    return {each.name: whole[each.name] for each in fields(claim) if whole[each.name] != _default(each)}
+    return {field.name: whole[field.name] for field in fields(claim) if whole[field.name] != _default(field)}
 
 
 def claim_of(document: Mapping[str, Any]) -> QuotaClaim:

@@ -71,11 +71,11 @@ class QuotaRpc(stubs.QuotaServiceServicer):
         if not 0 < len(request.claims) <= MOST_CLAIMS:
             said = f"claims: {len(request.claims)} claims; allowed: 1 to {MOST_CLAIMS}"
             raise InvalidInput(said, field="claims")
-        wanted = [_claim_or_error(each) for each in request.claims]
+        wanted = [_claim_or_error(claim) for claim in request.claims]
         claims = [each for each in wanted if isinstance(each, QuotaClaim)]
         answers = iter(await self._claims.submit_many(claims, dry_run=request.dry_run))
         results = [next(answers) if isinstance(each, QuotaClaim) else each for each in wanted]
-        return messages.AdmitManyResponse(results=[_result(each) for each in results])
+        return messages.AdmitManyResponse(results=[_result(result) for result in results])
 
     async def Release(  # noqa: N802 - the contract's name
         self,

@@ -278,10 +278,14 @@ def _dimensions(view: TreeView, quota: Quota) -> Iterator[DimensionView]:
             borrowed=figures.borrowed.get(resource, 0),
             lent=figures.lent.get(resource, 0),
             owed=figures.owed.get(resource, 0),
-            lenders={each.name: lent for each in siblings if (lent := view.accounts[each.name].lent.get(resource, 0))},
+            lenders={
+                sibling.name: lent
+                for sibling in siblings
+                if (lent := view.accounts[sibling.name].lent.get(resource, 0))
+            },
             borrowers={
-                each.name: borrowed
-                for each in siblings
-                if (borrowed := view.accounts[each.name].borrowed.get(resource, 0))
+                sibling.name: borrowed
+                for sibling in siblings
+                if (borrowed := view.accounts[sibling.name].borrowed.get(resource, 0))
             },
         )

@@ -167,7 +167,9 @@ class ArbitrateTree:
             index = ClaimIndex([*current.claims.values(), wanted])
             plan = arbitrate(self._snapshot(index, current.stored, now_s), now_s)
             after = apply_plan(plan, index.by_id, now_s).get(request.id, wanted)
-            found = [each for each in self._decisions(plan, index, {request.id}) if each.claim == request.id]
+            found = [
+                decision for decision in self._decisions(plan, index, {request.id}) if decision.claim == request.id
+            ]
             because = ClaimReasoning("", found[0].reason.value, found[0].message) if found else None
             return KeptClaim(self.tree, after, because)
 

@@ -240,7 +240,7 @@ def _by_place(standing: ClaimStanding) -> tuple[int, float, str]:
 
 def _past_view(past: PastTree) -> TreeView:
     sums, figures = past.figures()
-    quotas = {each.name: each for each in past.quotas}
+    quotas = {quota.name: quota for quota in past.quotas}
     return TreeView(past.tree, past.generation, past.totals, quotas, sums, dict(figures), (), {}, past.at_s)
 
 

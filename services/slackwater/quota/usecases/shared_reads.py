@@ -76,17 +76,17 @@ class SharedReads:
         try:
             await self._answer(reads)
         except Exception as error:  # noqa: BLE001 - of all reads that it kept from being carried out
-            for each in reads:
-                if not each.is_done:
-                    each.error, each.is_done = error, True
+            for read in reads:
+                if not read.is_done:
+                    read.error, read.is_done = error, True
         except BaseException:
-            self._pending = [*(each for each in reads if not each.is_done), *self._pending]
+            self._pending = [*(read for read in reads if not read.is_done), *self._pending]
             raise
 
     async def _answer(self, reads: Sequence[PendingRead[Any]]) -> None:
         async with self._store.unit_of_work() as unit:
             current = await self._current(unit)
-            missing = {each.claim for each in reads if each.claim} - current.kept.keys()
+            missing = {read.claim for read in reads if read.claim} - current.kept.keys()
             ended = await unit.find(sorted(missing)) if missing else {}
-            for each in reads:
-                each.carry_out(current, ended)
+            for read in reads:
+                read.carry_out(current, ended)

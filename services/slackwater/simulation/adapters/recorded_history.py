@@ -215,7 +215,7 @@ def _record(node: Said, windows: Sequence[RecordedWindow], told: Sequence[Said])
         RecordedForecast(time_of(each["predicted_at"]), int(each["window_number"]), resources_of(each["prod_peak"]))
         for each in told
     ]
-    return NodeRecord(described, windows, sorted(forecasts, key=lambda each: (each.at, each.number)))
+    return NodeRecord(described, windows, sorted(forecasts, key=lambda forecast: (forecast.at, forecast.number)))
 
 
 def _thinned(told: Iterable[Said], step: int) -> tuple[list[RecordedWindow], int]:

@@ -62,10 +62,10 @@ class RecordedScenes:
             yield [_at(node_scenes, now) for node_scenes in self.recorded]
 
 
-def _at(one: NodeScenes, now: float) -> UsageScene | None:
+def _at(scenes: NodeScenes, now: float) -> UsageScene | None:
     """Returns the scene of the newest window; None if the node is silent, because its usage is unknown."""
-    newest = bisect_right(one.ends, now) - 1
-    return one.scenes[newest] if newest >= 0 and now - one.ends[newest] <= SILENT_SECONDS else None
+    newest = bisect_right(scenes.ends, now) - 1
+    return scenes.scenes[newest] if newest >= 0 and now - scenes.ends[newest] <= SILENT_SECONDS else None
 
 
 @dataclass(frozen=True, slots=True)

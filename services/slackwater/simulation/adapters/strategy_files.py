@@ -51,7 +51,7 @@ def named_apart(found: Sequence[Variant], files: Sequence[DocumentFile], taken: 
 
 
 def _for_every_node(file: DocumentFile, documents: Sequence[ColocationStrategy]) -> Variant:
-    document = next((one for one in documents if one.is_clusters), documents[0])
+    document = next((document for document in documents if document.is_clusters), documents[0])
     if len(documents) > 1 and not document.is_clusters:
         raise InvalidInput(
             f"{file.path}: has {len(documents)} documents and none is named {CLUSTER}; name one {CLUSTER}",
@@ -159,7 +159,9 @@ def notes_on_predictions(current: Variant, tried: Sequence[Variant]) -> list[str
     """Returns a note if predictionMaxAgeSeconds differs: all variants use the predictions that the strategy in force
     accepts."""
     age = current.strategies[0].prediction_max_age_seconds
-    others = {one.prediction_max_age_seconds for variant in (current, *tried) for one in variant.strategies} - {age}
+    others = {
+        strategy.prediction_max_age_seconds for variant in (current, *tried) for strategy in variant.strategies
+    } - {age}
     if not others:
         return []
     return [f"predictionMaxAgeSeconds: the value in force, {age:.10g} s, applies to all compared strategies"]

@@ -164,7 +164,7 @@ class TraceHistory:
         return (f"{first}; peaks predicted by {self.model}", *others, *filled_notes(self.placed))
 
     def periods(self) -> Iterator[Period]:
-        models = {each: contenders(self.model, each, option="model")[0].make() for each in self.placed.traces}
+        models = {trace: contenders(self.model, trace, option="model")[0].make() for trace in self.placed.traces}
         for now in self.placed.moments(self.stop):
             peaks = np.zeros_like(self.placed.capacity)
             for each, moment in now.items():

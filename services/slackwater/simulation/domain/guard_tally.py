@@ -199,16 +199,18 @@ class GuardTally:
 
     def cut(self) -> None:
         """Called when a scene has ended on all nodes."""
-        levels = np.array([one.cut() for one in self.nodes], np.float32).reshape(len(self.nodes), len(self.waterlines))
+        levels = np.array([node.cut() for node in self.nodes], np.float32).reshape(
+            len(self.nodes), len(self.waterlines)
+        )
         self.film.append(levels.T)
-        limited, evicted = (sum(getattr(one, name) for one in self.nodes) for name in ("limited_ms", "evictions"))
+        limited, evicted = (sum(getattr(node, name) for node in self.nodes) for name in ("limited_ms", "evictions"))
         self.limited_seconds.append((limited - self._limited_ms) / 1000)
         self.evictions.append(evicted - self._evicted)
         self._limited_ms, self._evicted = limited, evicted
 
     def figures(self) -> GuardFigures:
         def total(name: str) -> int:
-            return sum(getattr(one, name) for one in self.nodes)
+            return sum(getattr(node, name) for node in self.nodes)
 
         return GuardFigures(
             node_hours=total("there_ms") / 3_600_000,
@@ -241,9 +243,9 @@ class GuardTally:
     def _acted(self) -> dict[Reason, Acted]:
         totals: dict[Reason, Acted] = {}
         for reason in Reason:
-            parts = [one.acted[reason] for one in self.nodes if reason in one.acted]
+            parts = [node.acted[reason] for node in self.nodes if reason in node.acted]
             if parts:
-                totals[reason] = Acted(sum(one.decisions for one in parts), sum(one.pods for one in parts))
+                totals[reason] = Acted(sum(part.decisions for part in parts), sum(part.pods for part in parts))
         return totals
 
     def _gaps(self) -> dict[GapKey, Gap]:

@@ -38,7 +38,7 @@ def pod_of(present: Present, used_milli: int, ours: Throttled | None, *, is_leav
 
 def best_effort_of(scene: UsageScene, use: Use) -> BestEffortCpu | None:
     """Sums the best-effort pods as ensurance does: a pod without a limit may use the whole node."""
-    shares = [one for one in use.shares if one.present.demand.pod.qos is QoSClass.BE]
+    shares = [share for share in use.shares if share.present.demand.pod.qos is QoSClass.BE]
     if not shares:
         return None
     capacity = scene.capacity_milli

@@ -145,7 +145,7 @@ class Tally:
         self.capacity_hours += came.capacity * seconds / (UNITS * HOUR_SECONDS)
         self._any = self._any + over.any(axis=0) * seconds
         parts = (came.prod, came.mid * came.there, came.batch * came.there, came.capacity)
-        prod, mid, batch, capacity = (each.sum(axis=0) for each in parts)
+        prod, mid, batch, capacity = (part.sum(axis=0) for part in parts)
         self.film.append((prod, mid, batch, capacity))
         self.film_exceeded.append(over.sum(axis=0))
 

@@ -193,11 +193,11 @@ MOST_WORKLOADS = 15
 def widest(workloads: Sequence[WorkloadReport], most: int = MOST_WORKLOADS) -> Sequence[WorkloadReport]:
     """Returns the workloads with the most slack of CPU, or of memory where only that was assessed."""
 
-    def slack(one: WorkloadReport) -> int:
-        resource = one.cpu or one.memory
+    def slack(report: WorkloadReport) -> int:
+        resource = report.cpu or report.memory
         return resource.slack if resource is not None else 0
 
-    return sorted(workloads, key=lambda one: (-slack(one), one.workload))[:most]
+    return sorted(workloads, key=lambda workload: (-slack(workload), workload.workload))[:most]
 
 
 def _resource(assessed: ResourceAssessed) -> ResourceReport:

@@ -22,10 +22,10 @@ def move_page(simulation: MoveSimulation) -> str:
     report = move_report_of(simulation)
     colours = {each.name: f"c{place % COLOURS}" for place, each in enumerate(report.moved)}
     pictures = [
-        ("Hot nodes", _lines([each.hot_points for each in report.moved], report.moved, colours, "", 1, simulation)),
+        ("Hot nodes", _lines([move.hot_points for move in report.moved], report.moved, colours, "", 1, simulation)),
         (
             "Standard deviation of the nodes' CPU load",
-            _lines([each.imbalance_points for each in report.moved], report.moved, colours, " %", 100, simulation),
+            _lines([move.imbalance_points for move in report.moved], report.moved, colours, " %", 100, simulation),
         ),
     ]
     return template(TEMPLATES, "moves.html").render(report=report, pictures=pictures, colours=colours)

@@ -93,7 +93,7 @@ def move_report_of(simulation: MoveSimulation) -> MoveSimulationReport:
             targets=_targets(simulation),
             notes=list(simulation.notes),
         ),
-        moved=[_result(each) for each in simulation.replayed],
+        moved=[_result(replay) for replay in simulation.replayed],
     )
 
 

@@ -49,7 +49,7 @@ def curves(shown: Sequence[ShownPolicy], dimension_of: Callable[[str], Dimension
     """Returns one curve per metric with readings."""
     waterlines = shown[0].replayed.tally.waterlines
     found = []
-    for metric in dict.fromkeys(one.metric for one in waterlines):
+    for metric in dict.fromkeys(waterline.metric for waterline in waterlines):
         places = [place for place, one in enumerate(waterlines) if one.metric == metric]
         node = _worst(shown, places)
         if node is not None:
@@ -67,7 +67,7 @@ def _worst(shown: Sequence[ShownPolicy], places: Sequence[int]) -> int | None:
     return max(
         known,
         key=lambda node: (
-            max(each.nodes[node].waterlines[place].above_ms for each in tallies for place in places),
+            max(tally.nodes[node].waterlines[place].above_ms for tally in tallies for place in places),
             -node,
         ),
     )
@@ -80,7 +80,7 @@ def over_time(history: SceneHistory, shown: Sequence[ShownPolicy], curve: Curve)
     stride = max(1, math.ceil(len(films[0]) / MOST_POINTS))
     drawn = [grouped(film, stride, _most) for film in films]
     lines = [shown[0].replayed.tally.waterlines[place] for place in curve.places]
-    levels = [float(one.value) * scale for one in lines]
+    levels = [float(line.value) * scale for line in lines]
     known = [float(np.nanmax(each)) for each in drawn if not np.isnan(each).all()]
     high = max([*known, *levels, 1e-9]) * 1.06
     y = Scale(0, high, FRAME.y0, FRAME.y1)

@@ -128,9 +128,9 @@ COMPARED = (
 
 def policy_report_of(simulation: PolicySimulation) -> PolicyReport:
     """Builds the report from the simulation."""
-    policies = [_policy(one, simulation) for one in simulation.replayed]
+    policies = [_policy(replay, simulation) for replay in simulation.replayed]
     first, *others = policies
-    pairs = [(one, first) for one in others]
+    pairs = [(other, first) for other in others]
     if len(others) == 2:
         pairs.append((others[1], others[0]))
     return PolicyReport(
@@ -227,13 +227,13 @@ def _rounded(value: float) -> float:
     return value if isinstance(value, int) else round(value, 6)
 
 
-def _difference(one: PolicyReplayed, against: PolicyReplayed) -> PolicyDifference:
+def _difference(replayed: PolicyReplayed, against: PolicyReplayed) -> PolicyDifference:
     return PolicyDifference(
-        name=one.name,
+        name=replayed.name,
         against=against.name,
-        figures={name: round(getattr(one, name) - getattr(against, name), 6) for name in COMPARED},
+        figures={name: round(getattr(replayed, name) - getattr(against, name), 6) for name in COMPARED},
         above_seconds=[
             round(mine.seconds - theirs.seconds, 6)
-            for mine, theirs in zip(one.waterlines, against.waterlines, strict=True)
+            for mine, theirs in zip(replayed.waterlines, against.waterlines, strict=True)
         ],
     )

@@ -20,21 +20,23 @@ _DAY_S = 86_400.0
 
 def quota_page(simulation: QuotaSimulation) -> str:
     """Returns a self-contained HTML file."""
-    quotas = sorted({name for each in simulation.replayed for name in each.tally.by_quota})
+    quotas = sorted({name for replay in simulation.replayed for name in replay.tally.by_quota})
     colours = {name: f"c{place % COLOURS}" for place, name in enumerate(quotas)}
     used_most, queued_most = (
-        max((sum(values) for each in simulation.replayed for values in _columns(each.tally, series)), default=0.0)
+        max((sum(values) for replay in simulation.replayed for values in _columns(replay.tally, series)), default=0.0)
         for series in ("series_used", "series_queued")
     )
     pictures = [
         {
-            "name": each.name,
-            "used": Markup(_areas(each.tally, "series_used", colours, max(used_most, 1.0), f"Use under {each.name}")),  # noqa: S704 - drawn by us, escaped in svg
+            "name": replay.name,
+            "used": Markup(  # noqa: S704 - drawn by us, escaped in svg
+                _areas(replay.tally, "series_used", colours, max(used_most, 1.0), f"Use under {replay.name}")
+            ),
             "queued": Markup(  # noqa: S704 - as before
-                _areas(each.tally, "series_queued", colours, queued_most, f"Queue under {each.name}")
+                _areas(replay.tally, "series_queued", colours, queued_most, f"Queue under {replay.name}")
             ),
         }
-        for each in simulation.replayed
+        for replay in simulation.replayed
     ]
     return template(TEMPLATES, "quotas.html", duration=duration, share=share).render(
         report=quota_report_of(simulation), pictures=pictures, colours=colours

@@ -159,7 +159,7 @@ class Spot:
 def plane(shown: Sequence[ShownStrategy], resources: Sequence[TraceResource]) -> str:
     """Draws the share of node minutes beyond capacity on the x axis and the lent share on the y axis."""
     spots = []
-    for one, each in ((one, each) for one in shown for each in resources):
+    for one, each in ((one, resource) for one in shown for resource in resources):
         found = one.figures(each)
         title = f"{one.name}, {each}: {found.exceeded_share:.3%} beyond capacity, {found.reclaimed_share:.1%} lent"
         spots.append(Spot(f"{one.name}, {each}", one.css, found.exceeded_share, found.reclaimed_share, title))

@@ -91,9 +91,9 @@ class SimulationReport(ReportPart):
 
 def report_of(simulation: Simulation) -> SimulationReport:
     """Builds the report from the simulation."""
-    strategies = [_strategy(one, simulation.history) for one in simulation.replayed]
+    strategies = [_strategy(replay, simulation.history) for replay in simulation.replayed]
     first, *others = strategies
-    pairs = [(one, first) for one in others]
+    pairs = [(other, first) for other in others]
     if len(others) == 2:
         pairs.append((others[1], others[0]))
     return SimulationReport(
@@ -142,11 +142,14 @@ def _rounded(value: float) -> float:
     return value if isinstance(value, int) else round(value, 6)
 
 
-def _difference(one: StrategyReplayed, against: StrategyReplayed) -> Difference:
+def _difference(replayed: StrategyReplayed, against: StrategyReplayed) -> Difference:
     def apart(mine: ResourceFigures, theirs: ResourceFigures) -> dict[str, float]:
         other = theirs.model_dump()
         return {name: round(value - other[name], 6) for name, value in mine.model_dump().items()}
 
     return Difference(
-        name=one.name, against=against.name, cpu=apart(one.cpu, against.cpu), memory=apart(one.memory, against.memory)
+        name=replayed.name,
+        against=against.name,
+        cpu=apart(replayed.cpu, against.cpu),
+        memory=apart(replayed.memory, against.memory),
     )

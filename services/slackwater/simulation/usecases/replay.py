@@ -97,7 +97,7 @@ class _ByNode:
     which: NDArray[np.intp]
 
     def __call__(self, fleet: FleetArrays, gates: GateRows, windows: Ints) -> FleetOffers:
-        found = [recompute(fleet, each, gates, windows) for each in self.strategies]
+        found = [recompute(fleet, strategy, gates, windows) for strategy in self.strategies]
         after = GateRows(*(self._chosen([getattr(each.gates, name) for each in found]) for name in GateRows.__slots__))
         return FleetOffers(after.published[:, :2], after.published[:, 2:], after)
 

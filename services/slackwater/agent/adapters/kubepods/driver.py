@@ -188,7 +188,11 @@ class KubernetesDriver:
 
     def _container(self, target: ContainerOf) -> str:
         spec = self._spec(target.pod_uid)
-        container = None if spec is None else next((one for one in spec.containers if one.name == target.name), None)
+        container = (
+            None
+            if spec is None
+            else next((container for container in spec.containers if container.name == target.name), None)
+        )
         if container is None or not container.id:
             raise NotFound(f"container {target.name} of pod {target.pod_uid} does not run", field="container")
         return self.tree.find_container(self._cgroup(target.pod_uid), container.runtime, container.id)

@@ -80,7 +80,7 @@ def free_memory(meminfo: bytes | None) -> int | None:
 def kept_free_bytes(zoneinfo: bytes | None) -> int:
     """What the kernel keeps free: it reclaims page cache up to the high watermark of every zone (/proc/zoneinfo)."""
     words = (line.split() for line in (zoneinfo or b"").splitlines())
-    return _PAGE_BYTES * sum(int(one[1]) for one in words if len(one) == 2 and one[0] == b"high")
+    return _PAGE_BYTES * sum(int(word[1]) for word in words if len(word) == 2 and word[0] == b"high")
 
 
 def memory_parts(stat: bytes | None, prefix: bytes) -> tuple[int | None, int | None]:
