@@ -9,11 +9,11 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.registry import EVENTS
+from slackwater.events.rosters import no_roster
 from slackwater.model.errors import InvalidInput
+from slackwater.model.json_text import parse_json_text
 from slackwater.model.records import record
 
 UNKNOWN_TYPE = "is not in the registry of events"
@@ -38,8 +38,8 @@ class Written:
     def event(self) -> Event[Any]:
         """The decoded event. Raises InvalidInput for an unknown type or a body that does not match its schema."""
         try:
-            data = payload_of(self.type).model_validate_json(self.body)
-        except ValidationError as error:
+            data = payload_of(self.type).from_document(parse_json_text(self.body), no_roster)
+        except ValueError as error:
             raise InvalidInput(f"payload of {self.type}: {error}", field="payload") from error
         return Event[Any].model_construct(
             id=self.id,

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 from nats.errors import Error as NatsError
@@ -202,10 +202,16 @@ class KilledMoves:
     async def _reported(self, node: str) -> set[str] | None:
         """The pods of the last report of a node; None: there is none."""
         try:
-            last = await self._bus.jetstream.get_last_msg("USAGE", f"sw.v1.usage.reported.*.{node}")
+            report = await self._last("USAGE", f"sw.v1.usage.reported.*.{node}")
+            slot = f"sw.v1.pods.rostered.*.{node}.{report['roster_slot']}"
+            roster = report.get("own_roster") or (await self._last("ROSTERS", slot))["roster"]
         except (NatsError, TimeoutError):
             return None
-        return {pod["pod"]["uid"] for pod in json.loads(last.data or b"{}")["pods"]}
+        return set(roster.get("uids", ())) if roster["digest"] == report["roster"] else None
+
+    async def _last(self, stream: str, subject: str) -> dict[str, Any]:
+        message = await self._bus.jetstream.get_last_msg(stream, subject)
+        return cast(dict[str, Any], json.loads(message.data or b"{}"))
 
     async def _is_to_be_deleted(self, move: Move) -> bool:
         if move.point.story is Story.LATE:

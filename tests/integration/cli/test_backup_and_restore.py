@@ -142,7 +142,7 @@ async def test_what_breaks_off_between_streams_says_what_is_to_be_removed(
     await create_backup(tmp_path / "copy", before, nats_url, NOW.isoformat(), quiet)
     await purge_broker(bus)
     (tmp_path / "copy" / "stream-INTENTS.tar.s2").write_bytes(b"not what it was")
-    with pytest.raises(Unavailable, match=r"restored so far: the database, WINDOWS, STATE\. Remove that"):
+    with pytest.raises(Unavailable, match=r"restored so far: the database, WINDOWS, STATE, ROSTERS\. Remove that"):
         await restore_backup(tmp_path / "copy", after, nats_url, quiet)
 
 

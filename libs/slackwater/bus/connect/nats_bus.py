@@ -282,7 +282,7 @@ class NatsBus:
         filters = [subjects_of(payload)] if partition is None else partition_subjects(payload, partition)
         reader = OrderedReader(self._client, self._js, payload.STREAM, filters, Start(after_sequence), batch)
         name = f"{self._name}-replay-{payload.TYPE.replace('.', '-').replace('_', '-')}"
-        replayer = Replayer(payload, name, handler, self._dead_letters.bury, self._counted(name))
+        replayer = Replayer(payload, name, handler, self._dead_letters.bury, self._counted(name), self._rosters)
 
         async def work() -> bool:
             messages = await reader.next()

@@ -10,7 +10,9 @@ from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.consume.handlers import Bury, Handling, Readable
 from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import BatchHandler, Received, Reject, Retry
+from slackwater.bus.rosters.known_rosters import KnownRosters
 from slackwater.events.envelope import Payload
+from slackwater.events.rosters import RosterMissing, no_roster
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 
@@ -29,9 +31,19 @@ class Replayer(Generic[P]):
     does not.
     """
 
-    def __init__(self, payload: type[P], name: str, handler: BatchHandler[P], bury: Bury, counters: Counters) -> None:
+    def __init__(
+        self,
+        payload: type[P],
+        name: str,
+        handler: BatchHandler[P],
+        bury: Bury,
+        counters: Counters,
+        rosters: KnownRosters | None = None,
+    ) -> None:
         self._name = name
-        self._handling = Handling(payload, name, handler, bury, counters)
+        find = no_roster if rosters is None else rosters.find
+        self._handling = Handling(payload, name, handler, bury, counters, find=find)
+        self._rosters = rosters if payload.WIRE is not None else None
         self._counters = counters
         self._letters: list[DeadLetter] = []
         """Dead letters not stored yet. The messages after them were handled and are not read
@@ -52,6 +64,8 @@ class Replayer(Generic[P]):
             return before
         self._counters.delivered += len(batch)
         self._counters.pending = batch[-1].pending
+        if self._rosters is not None:
+            await self._rosters.prepare(message.body for message in batch)
         try:
             readable = [pair for message in batch if (pair := self._read(message)) is not None]
         except Unavailable as error:
@@ -93,10 +107,16 @@ class Replayer(Generic[P]):
         return self._retried[1]
 
     def _read(self, message: Readable) -> tuple[Readable, Received[P]] | None:
-        """Returns the message with its event; None if it cannot be decoded. Raises Unavailable when
-        the machine cannot decode now.
+        """Returns the message with its event; None if it cannot be decoded, or its roster is not there. Raises
+        Unavailable when the machine cannot decode now.
         """
-        decoded = self._handling.decode(message)
+        try:
+            decoded = self._handling.decode(message)
+        except RosterMissing as missing:
+            log.warning("report without its roster", reader=self._name, node=missing.node)
+            if self._rosters is not None:
+                self._rosters.missed(self._name)
+            return None
         if isinstance(decoded, Reject):
             self._add_letter(message, decoded.reason, decoded.detail)
             return None
