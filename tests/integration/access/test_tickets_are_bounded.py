@@ -70,7 +70,7 @@ async def at_most(clients: list[Client], most: int) -> None:
 async def test_one_ticket_cannot_hold_the_connections_of_all(broker: Broker, tmp_path: Path) -> None:
     ticket = broker.authority.ticket(MINE)
     async with opened(broker, ticket, 40) as clients:
-        assert len(clients) == 40
+        assert len(clients) > ticket_floods.CONNECTIONS, "a busy machine may refuse a handshake"
         async with issuing(broker):
             await at_most(clients, 0)
             async with opened(broker, ticket, 1) as refused:

@@ -63,6 +63,8 @@ class TicketGuard:
         self._ignored = f"{inbox_of(SYSTEM_USER)}.ignored"
         self._ends_at: float | None = 0.0
         """When the first revocation ends; None: there is none. At the start a former process may have left some."""
+        self._turn = asyncio.Lock()
+        """Over changes of the account: each is made from the one before."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -81,7 +83,8 @@ class TicketGuard:
             with suppress(NatsError, OSError):  # connects again by itself
                 await self._system.publish(account_connections(self._account), _QUESTION, reply=self._inbox)
             if self._ends_at is not None and self._ends_at <= self._now():
-                await self._store({})
+                async with self._turn:
+                    await self._store({})
             await asyncio.sleep(ASK_SECONDS)
 
     async def _read(self, message: Msg) -> None:
@@ -96,7 +99,8 @@ class TicketGuard:
             return
         if excess.tickets:
             until = int(self._now() + HOLD_SECONDS)
-            await self._store(dict.fromkeys(excess.tickets, until))
+            async with self._turn:
+                await self._store(dict.fromkeys(excess.tickets, until))
         for name, reason in excess.tickets.values():
             node = text_of_token(name)
             self._metrics.held.labels(self._metrics.node_label(node)).inc()
