@@ -84,7 +84,7 @@ def test_of_the_streams_only_those_that_age_out_may_fill() -> None:
     }
 
 
-@pytest.mark.parametrize(("limit", "shown"), [("", {}), ("max_file: 7GB", {"file": 7 * 2**30})])
+@pytest.mark.parametrize(("limit", "shown"), [("", {}), ("max_file: 8GB", {"file": 8 * 2**30})])
 async def test_a_limited_account_shows_how_much_of_it_is_used(
     tmp_path: Path, limit: str, shown: dict[str, int]
 ) -> None:
