@@ -130,7 +130,7 @@ def _cycle(nodes: int) -> dict[str, Any]:
         plan = run_profile(cluster, profile, {}, {}, _NOW.timestamp())
         outcome_of(profile, plan)
         record = cycle_record(profile, 1, CycleTrigger.INTERVAL, plan, {"nodes": nodes}, None, _NOW)
-        imbalances = imbalances_of(cluster, plan.moves)
+        imbalances = imbalances_of(cluster, plan.moves, profile.basis)
         kept = kept_plan(profile, plan, cluster, "plan", imbalances, _NOW.timestamp())
         found["moves"] = len(step_events(profile, 1, kept.steps, record.id, _NOW))
 

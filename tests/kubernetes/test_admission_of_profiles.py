@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -161,7 +161,7 @@ def rest(admin_kubeconfig: Path) -> Iterator[Rest]:
 def policy(rest: Rest) -> Iterator[Any]:
     """Puts the policy of profiles in force; it is gone after the test."""
 
-    def put(these: list[ClusterColocationProfile]) -> None:
+    def put(these: list[ClusterColocationProfile], limited: Sequence[str] = ()) -> None:
         beacon = ClusterColocationProfile.parse(
             {
                 "metadata": {"name": "beacon"},
@@ -171,7 +171,7 @@ def policy(rest: Rest) -> Iterator[Any]:
                 },
             }
         )
-        for document in mutation_objects([*these, beacon], limited=[LIMITED]):
+        for document in mutation_objects([*these, beacon], limited=[*limited, LIMITED]):
             if "failurePolicy" in document["spec"]:
                 document["spec"]["failurePolicy"] = "Fail"  # an expression that fails would pass for one without effect
             rest.ensure(PATHS[document["kind"]], document)
@@ -272,6 +272,11 @@ def test_the_api_server_and_the_function_make_the_same_of_pods(
         {"requests": {"cpu": "0"}, "limits": {"cpu": "2"}},
         {"limits": {"cpu": "2", "memory": "400m"}},
         {"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+        {"limits": {"cpu": "1G", "memory": "8Pi"}},
+        {"limits": {"cpu": "1e10", "memory": "9Pi"}},
+        {"limits": {"cpu": "9223372036854775807", "memory": "9223372036854775807"}},
+        {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "7Ei"}},
+        {"requests": {"cpu": "1", "ephemeral-storage": "0.3Gi"}, "limits": {"ephemeral-storage": "1Gi"}},
     ],
 )
 def test_no_pod_is_refused_because_of_a_profile(rest: Rest, policy: Any, domain: str, resources: Any) -> None:
@@ -279,10 +284,34 @@ def test_no_pod_is_refused_because_of_a_profile(rest: Rest, policy: Any, domain:
     these = [ClusterColocationProfile.parse({"metadata": {"name": "a"}, "spec": spec})]
     policy(these)
     container = {"name": "c", "image": "none", "resources": resources}
-    pod = {"metadata": {"generateName": "p-"}, "spec": {"containers": [container]}}
+    sidecar = {"name": "s", "image": "none", "restartPolicy": "Always", "resources": resources}
+    pod = {"metadata": {"generateName": "p-"}, "spec": {"containers": [container], "initContainers": [sidecar]}}
     made = created(rest, PLAIN, pod)
     assert made["metadata"]["labels"]["slackwater.io/tier"] == "batch"
     assert changed_fields(made) == changed_fields(mutate_all(pod, these, PLAIN, {}))
+
+
+@pytest.mark.parametrize("of_pod", [{}, {"requests": {"cpu": "2"}}])
+def test_a_pod_with_resources_of_its_own_keeps_those_of_its_containers(rest: Rest, policy: Any, of_pod: Any) -> None:
+    spec = {"selector": {}, "tier": "batch", "qosClass": "BE"}
+    these = [ClusterColocationProfile.parse({"metadata": {"name": "a"}, "spec": spec})]
+    policy(these)
+    container = {"name": "c", "image": "none", "resources": {"limits": {"cpu": "1"}}}
+    pod = {"metadata": {"generateName": "p-"}, "spec": {"containers": [container], "resources": of_pod}}
+    made = changed_fields(created(rest, PLAIN, pod))
+    assert made == changed_fields(mutate_all(pod, these, PLAIN, {}))
+    assert made["resources"] == [[], [{"requests": {"cpu": 1}, "limits": {"cpu": 1}}]]
+
+
+def test_thousands_of_limited_namespaces_are_one_policy(rest: Rest, policy: Any) -> None:
+    spec = {"selector": {"matchLabels": {"some": "pod"}}, "tier": "batch", "qosClass": "BE"}
+    these = [ClusterColocationProfile.parse({"metadata": {"name": "a"}, "spec": spec})]
+    policy(these, [f"team-{number:05}-{'x' * 52}" for number in range(6000)])
+    container = {"name": "c", "image": "none", "resources": {"limits": {"cpu": "1"}}}
+    pod = {"metadata": {"generateName": "p-", "labels": {"some": "pod"}}, "spec": {"containers": [container]}}
+    lent, left = created(rest, PLAIN, pod), created(rest, LIMITED, pod)
+    assert "slackwater.io/batch-cpu" in lent["spec"]["containers"][0]["resources"]["limits"]
+    assert left["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1"}
 
 
 def test_critical_pods_stay(rest: Rest, policy: Any) -> None:

@@ -17,6 +17,7 @@ from slackwater.events.envelope import event_of
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
 from slackwater.events.intent_declared import Eviction, IntentDeclared
 from slackwater.events.node_described import NodeDescribed
+from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.kubernetes.domain.eviction_plan import EvictionPhase
 from slackwater.kubernetes.service import KubernetesService
 from slackwater.model.nodes import API_SERVER, EVICTIONS_BY, CpuTopology, NodeFacts
@@ -138,6 +139,38 @@ async def test_an_eviction_and_a_refusal_are_events_of_their_pods(real: RealDriv
     assert made[free.uid][:2] == ("Normal", "EvictionAccepted")
     assert made[guarded.uid][:2] == ("Warning", "EvictionRefused")
     assert "disruption budget" in made[guarded.uid][2]
+
+
+async def test_a_cordon_and_a_refused_write_are_events_of_their_node(real: RealDriver, admin_kubeconfig: Path) -> None:
+    site, rest = Site(real, aliases=True), Rest(admin_kubeconfig)
+    name = await site.node("reported")
+    await real.write_lent(name, "koord-manager", {"kubernetes.io/batch-cpu": 700})
+
+    def seen() -> dict[str, tuple[str, str]]:
+        items = rest.client.get("/apis/events.k8s.io/v1/namespaces/default/events").json()["items"]
+        found = [item for item in items if item["regarding"].get("name") == name]
+        return {item["reason"]: (item["type"], item["note"]) for item in found}
+
+    with rest.client:
+        async with site.running():
+            now = site.clock.now()
+            cordon = NodeSchedulingChanged(
+                node=name,
+                closed=True,
+                reason="scheduling_closed",
+                decision_id="d",
+                rules=("p.r",),
+                since=now,
+                told_at=now,
+                valid_until=now + timedelta(seconds=120),
+            )
+            await site.bus.publish(event_of(cordon, source="ensurance", time=now))
+            await site.offer(name, 12_000, 1 << 30)
+            await until(lambda: {"Cordoned", "OfferRefused"} <= seen().keys())
+        made = seen()
+    assert made["Cordoned"][0] == "Normal"
+    assert made["OfferRefused"][0] == "Warning"
+    assert made["OfferRefused"][1].startswith("kubernetes.io/batch-cpu belongs to ")
 
 
 async def test_a_dry_run_changes_nothing(real: RealDriver) -> None:

@@ -374,6 +374,27 @@ ATTACKS = (
 """tests.world.attacks"""
 
 
+def _refuse_evictions(world: World, fault: PlannedFault) -> None:
+    _budget(world, fault.target, fault.amount)
+
+
+def _allow_evictions(world: World, fault: PlannedFault) -> None:
+    _budget(world, fault.target, 0.0)
+
+
+def _budget(world: World, target: str, share: float) -> None:
+    if target in world.machines:
+        world.machines[target].budgeted = share
+    else:
+        world.stations[target].machine.budgeted = share
+
+
+REFUSED_EVICTIONS = FaultKind(
+    "evictions refused by a budget", attackers, (10.0, 120.0), _refuse_evictions, _allow_evictions, (0.3, 1.0)
+)
+"""tests.world.refusals"""
+
+
 @cache
 def fault_kinds() -> Mapping[str, FaultKind]:
     """All kinds by name."""
@@ -412,6 +433,7 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         AGENT_RESTARTS,
         MACHINE_VANISHES,
         *ATTACKS,
+        REFUSED_EVICTIONS,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

@@ -2,7 +2,8 @@
 
 The agent is as strict as the real one: an eviction id is begun once, not after its deadline, and answered once; what
 has begun goes on whatever a later document says. Its ledger outlives its process and its boots. Now and then it refuses
-during the faults. Starts are in tests.world.machine_starts.
+during the faults, for good or as if a budget had held the eviction for its time. Starts are in
+tests.world.machine_starts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Final
 from tests.support.reports import usage
 from tests.world.machine_starts import MachineStarts
 from tests.world.processes import Process
+from tests.world.refusals import is_of_two, is_selected
 from tests.world.trace import Kind
 from tests.world.world import World
 
@@ -39,7 +41,8 @@ START_FAILED: Final = "its start failed"
 NO_EVICTION: Final = frozenset({LOST, START_FAILED})
 """What a pod ended by, where no eviction ended it."""
 REPORT_SECONDS, TICK_SECONDS, OFF_SECONDS = 5.0, 0.5, 1.0
-REFUSED_SHARE = 0.15
+REFUSED_SHARE, FINAL_SHARE = 0.15, 0.05
+"""Of evictions; the second of those that are refused for good."""
 SYSTEM_MILLI = 200
 
 
@@ -73,6 +76,8 @@ class MoveMachine:
         self._completed_at: dict[str, datetime] = {}
         self._unanswered: dict[str, None] = {}
         """Ids whose outcome is not acknowledged, in order."""
+        self.budgeted = 0.0
+        """The share of pods that a disruption budget selects (tests.world.refusals)."""
         self.launched: Callable[[MoveMachine, WorkloadStart], HostedPod] | None = None
         """Makes the pod of a start."""
         later = partial(world.loop.call_later, context=Context())
@@ -155,8 +160,11 @@ class MoveMachine:
                 self._conclude(item.id, EvictionOutcome.EXPIRED)
             elif item.pod_uid not in self.pods:
                 self._conclude(item.id, EvictionOutcome.ALREADY_GONE)
-            elif is_faulty and self._rng.random() < REFUSED_SHARE:
-                self._conclude(item.id, EvictionOutcome.REFUSED)
+            elif is_selected(item.pod_uid, self.budgeted):
+                if is_of_two(item.pod_uid):
+                    self._conclude(item.id, EvictionOutcome.REFUSED)
+            elif is_faulty and (drawn := self._rng.random()) < REFUSED_SHARE:
+                self._conclude(item.id, EvictionOutcome.REFUSED if drawn < FINAL_SHARE else EvictionOutcome.EXPIRED)
             else:
                 self._begin(item)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any, Final
 
-from tests.world.faults import ATTACKS, MACHINE_VANISHES, FaultKind, fault_kinds
+from tests.world.faults import ATTACKS, MACHINE_VANISHES, REFUSED_EVICTIONS, FaultKind, fault_kinds
 from tests.world.kept_rooms import with_kept_rooms
 from tests.world.move_habits import with_move_habits
 from tests.world.plan import DESCHEDULER, ENSURANCE, MIGRATION, Plan, PlannedChange, PlannedFault, machines, replicas
@@ -23,6 +23,7 @@ FEWEST_NODES, MOST_NODES = 3, 6
 REST_SECONDS = 20.0
 ATTACKED_SHARE = 0.15
 """Of the seeds, for each kind of attack."""
+BUDGETED_SHARE = 0.3
 EARLIEST_FAULT_SECONDS, LATEST_FAULT_SECONDS = 12.0, 1.0
 SKEW_SECONDS = 1.0
 """Of the clocks of services and agents: migration allows 2 s between the two."""
@@ -81,9 +82,9 @@ def _faults(rng: Random, plan: Plan) -> Iterator[PlannedFault]:
         targets = [target for target in kind.targets(plan) if _is_met(kind, target)]
         for _ in range(rng.choice((1, 1, 2, 3, 5)) if targets else 0):
             yield from _fault(rng, plan, kind, targets)
-    for kind in ATTACKS:
+    for kind, share in (*((attack, ATTACKED_SHARE) for attack in ATTACKS), (REFUSED_EVICTIONS, BUDGETED_SHARE)):
         own = Random(f"{kind.name} of {plan.seed}")
-        if own.random() < ATTACKED_SHARE:
+        if own.random() < share:
             yield from _fault(own, plan, kind, kind.targets(plan))
 
 

@@ -19,6 +19,7 @@ from tests.world.faults import (
     LONG_READ_ONLY,
     MACHINE_VANISHES,
     RACK_POWER,
+    REFUSED_EVICTIONS,
     ROLLED,
     FaultKind,
     fault_kinds,
@@ -49,6 +50,7 @@ DRAWN_APART = (
     (RACK_POWER, 0.3, 10),
     (AGENT_RESTARTS, 0.25, 2),
     *((attack, 0.1, 2) for attack in ATTACKS),
+    (REFUSED_EVICTIONS, 0.3, 5),
 )
 """Kinds with a random source of their own, the share of seeds that have them, and the most faults of a seed: its other
 faults do not depend on them."""

@@ -21,7 +21,7 @@ from slackwater.model.quantities import Resources, whole_amount
 CORDON_TAINT: Final = "slackwater.io/cordoned"
 """Key of the one taint of a node that Slackwater writes."""
 REVISION: Final = "deployment.kubernetes.io/revision"
-_REVISION_LABELS: Final = ("pod-template-hash", "controller-revision-hash")
+_REVISION_LABELS: Final = ("pod-template-hash", "rollouts-pod-template-hash", "controller-revision-hash")
 
 Labels = tuple[tuple[str, str], ...]
 

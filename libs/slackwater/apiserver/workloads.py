@@ -16,7 +16,12 @@ from slackwater.apiserver.records import ControllerRecord, OwnerRef, PodRecord
 
 INTERMEDIATE: Final[Mapping[tuple[str, str], str]] = {("apps", "ReplicaSet"): "replicasets", ("batch", "Job"): "jobs"}
 """Kinds between pods and workloads, with their plural."""
-TEMPLATE_HASH: Final = "pod-template-hash"
+_TEMPLATE_HASHES: Final[Mapping[str, str]] = {
+    "pod-template-hash": "Deployment",
+    "rollouts-pod-template-hash": "Rollout",
+}
+"""The kind of what names its ReplicaSets by the hash of their template, by the label that pods carry it in. A Rollout
+(argoproj.io) is the field's progressive Deployment."""
 _OF_CRON_JOB: Final = re.compile(r"(.+)-\d{8,11}")
 """A CronJob names its Jobs by the time that they are for, in minutes since 1970."""
 
@@ -67,9 +72,10 @@ def workload_by_names(pod: PodRecord) -> str:
     if owner.kind == "Node":
         return f"{namespace}/Pod/{name.removesuffix(f'-{owner.name}')}"
     if (owner.group, owner.kind) == ("apps", "ReplicaSet"):
-        suffix = f"-{dict(pod.labels).get(TEMPLATE_HASH, '')}"
-        if len(suffix) > 1 and owner.name.endswith(suffix):
-            return f"{namespace}/Deployment/{owner.name.removesuffix(suffix)}"
+        for label, kind in _TEMPLATE_HASHES.items():
+            suffix = f"-{dict(pod.labels).get(label, '')}"
+            if len(suffix) > 1 and owner.name.endswith(suffix):
+                return f"{namespace}/{kind}/{owner.name.removesuffix(suffix)}"
     if (owner.group, owner.kind) == ("batch", "Job") and (match := _OF_CRON_JOB.fullmatch(owner.name)):
         return f"{namespace}/CronJob/{match[1]}"
     return _key(namespace, owner)

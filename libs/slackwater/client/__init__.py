@@ -43,6 +43,10 @@ __all__ = [
 _MODULES = {"AsyncClient": "asynchronous", "Client": "synchronous", "WatchedEvent": "event_stream"}
 
 
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """The public names, loaded on first use: the command line needs the transport and none of the models."""
     if name not in __all__:

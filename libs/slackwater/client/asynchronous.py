@@ -18,6 +18,7 @@ from slackwater.client.event_stream import (
     EventParser,
     Position,
     WatchedEvent,
+    names_text,
 )
 from slackwater.client.generated.async_operations import AsyncOperations
 from slackwater.client.request import body_of, parsed_as, path_of
@@ -64,14 +65,14 @@ class AsyncClient(AsyncOperations):
     async def watch_events(
         self,
         *,
-        types: Sequence[str] = (),
-        node: Sequence[str] = (),
+        types: Sequence[str] | str = (),
+        node: Sequence[str] | str = (),
         since: str | None = None,
         after: str | None = None,
         notify: Callable[[str], None] = lambda _: None,
     ) -> AsyncIterator[WatchedEvent]:
         """Events as they happen, without end. As Client.watch_events."""
-        params = given({"types": ",".join(types) or None, "node": ",".join(node) or None, "since": since})
+        params = given({"types": names_text(types), "node": names_text(node), "since": since})
         position = Position(params, after or "")
         while True:
             try:

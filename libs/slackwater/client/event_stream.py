@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,11 @@ SILENCE_SECONDS = 60.0
 """Four heartbeats: a connection without data for this long is dead."""
 PAUSE_SECONDS = 2.0
 CLOSING = "closing"
+
+
+def names_text(names: Sequence[str] | str) -> str | None:
+    """The parameter of several names; one name may be given by itself. None for no name."""
+    return (names if isinstance(names, str) else ",".join(names)) or None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from slackwater.client.calls import Names, T
 from slackwater.client.connection import TIMEOUT_SECONDS, connection
-from slackwater.client.event_stream import PAUSE_SECONDS, WatchedEvent
+from slackwater.client.event_stream import PAUSE_SECONDS, WatchedEvent, names_text
 from slackwater.client.generated.operations import Operations
 from slackwater.client.request import body_of, parsed_as, path_of
 from slackwater.client.transport import Transport, keep_reading
@@ -51,8 +51,8 @@ class Client(Operations):
     def watch_events(
         self,
         *,
-        types: Sequence[str] = (),
-        node: Sequence[str] = (),
+        types: Sequence[str] | str = (),
+        node: Sequence[str] | str = (),
         since: str | None = None,
         after: str | None = None,
         notify: Callable[[str], None] = lambda _: None,
@@ -66,7 +66,7 @@ class Client(Operations):
 
         Raises: the error of the first connection; later ones are retried.
         """
-        params = {"types": ",".join(types) or None, "node": ",".join(node) or None, "since": since}
+        params = {"types": names_text(types), "node": names_text(node), "since": since}
         return keep_reading(self.transport, params, after or "", notify, lambda: time.sleep(PAUSE_SECONDS))
 
     def _call(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
 from enum import IntEnum, StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from slackwater.model.placement_rules import (
     AntiAffinityRule,
@@ -41,6 +41,19 @@ class LoadSource(StrEnum):
 
     MEASURED = "measured"
     PREDICTED = "predicted"
+
+
+@record(frozen=True, slots=True)
+class LoadBasis:
+    """By which load nodes are compared before and after moves."""
+
+    source: LoadSource | None = None
+    """None: what pods are expected to use."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """By resource, `pods` among them; empty: CPU and memory alike."""
+
+
+EXPECTED: Final = LoadBasis()
 
 
 @record(frozen=True, slots=True)

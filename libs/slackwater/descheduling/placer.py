@@ -10,7 +10,17 @@ from collections.abc import Callable, Collection, Sequence
 from math import inf
 
 from slackwater.descheduling.node_classes import NodeClass, NodeLoad
-from slackwater.descheduling.placement import Amounts, ClusterPlacement, EvictionProposal, PlacedPod, PlacementNode
+from slackwater.descheduling.placement import (
+    EXPECTED,
+    PODS,
+    Amounts,
+    ClusterPlacement,
+    EvictionProposal,
+    LoadBasis,
+    LoadSource,
+    PlacedPod,
+    PlacementNode,
+)
 from slackwater.descheduling.placement_index import PlacementIndex
 from slackwater.descheduling.target_search import TargetSearch
 from slackwater.model.records import record
@@ -43,16 +53,18 @@ def expected_load(pod: PlacedPod) -> Amounts:
     return pod.requests if pod.usage is None else pod.usage
 
 
-def node_shares(node: PlacementNode, pods: Sequence[PlacedPod]) -> float:
-    """Returns the expected load of a node as a share of what is allocatable: the mean of CPU and memory."""
-    load = _expected(node, pods)
-    shares = [load[name] / node.allocatable[name] for name in JUDGED if node.allocatable.get(name, 0) > 0]
-    return sum(shares) / len(shares) if shares else 0.0
+def node_shares(node: PlacementNode, pods: Sequence[PlacedPod], basis: LoadBasis = EXPECTED) -> float:
+    """Returns the load of a node as a share of what is allocatable: the weighted mean of the resources of `basis`."""
+    weights = basis.weights or dict.fromkeys(JUDGED, 1.0)
+    names = [name for name, weight in weights.items() if weight > 0 and node.allocatable.get(name, 0) > 0]
+    total = sum(weights[name] for name in names)
+    load = _load(node, pods, basis.source)
+    return sum(weights[name] / total * load.get(name, 0) / node.allocatable[name] for name in names)
 
 
 @record(frozen=True, slots=True)
 class StepLoads:
-    """Expected loads around one move, as shares of what is allocatable; all 0 without a target."""
+    """Loads around one move, as shares of what is allocatable; all 0 without a target."""
 
     node_before: float = 0.0
     node_after: float = 0.0
@@ -65,7 +77,9 @@ class StepLoads:
         return min(max(self.node_before - self.target_after, -1.0), 1.0)
 
 
-def step_loads(cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]) -> list[StepLoads]:
+def step_loads(
+    cluster: ClusterPlacement, proposals: Sequence[EvictionProposal], basis: LoadBasis = EXPECTED
+) -> list[StepLoads]:
     """Returns the loads around each proposal, after those before it."""
     nodes = {node.name: node for node in cluster.nodes}
     pods = {
@@ -79,25 +93,27 @@ def step_loads(cluster: ClusterPlacement, proposals: Sequence[EvictionProposal])
         if source is None or target is None:
             steps.append(StepLoads())
             continue
-        before = node_shares(source, pods[source.name]), node_shares(target, pods[target.name])
+        before = node_shares(source, pods[source.name], basis), node_shares(target, pods[target.name], basis)
         pods[source.name] = [pod for pod in pods[source.name] if pod.uid != proposal.pod.uid]
         pods[target.name].append(proposal.pod)
-        after = node_shares(source, pods[source.name]), node_shares(target, pods[target.name])
+        after = node_shares(source, pods[source.name], basis), node_shares(target, pods[target.name], basis)
         steps.append(StepLoads(before[0], after[0], before[1], after[1]))
     return steps
 
 
 def _node_load(node: PlacementNode, pods: Sequence[PlacedPod], margin: float) -> NodeLoad:
-    load = _expected(node, pods)
+    load = _load(node, pods, None)
     high = {name: int(node.allocatable[name] * (1 - margin)) for name in JUDGED if name in node.allocatable}
     return NodeLoad(node, pods, load, {}, high, high, high, high)
 
 
-def _expected(node: PlacementNode, pods: Sequence[PlacedPod]) -> dict[str, int]:
-    system = node.system_peak or node.system_usage
-    load = {name: system.get(name, 0) for name in JUDGED}
+def _load(node: PlacementNode, pods: Sequence[PlacedPod], source: LoadSource | None) -> dict[str, int]:
+    """Returns CPU, memory and pods. `source` None: what they are expected to use."""
+    system = node.system_peak or node.system_usage if source is None else node.system_load(source)
+    load = {**{name: system.get(name, 0) for name in JUDGED}, PODS: 0}
     for pod in pods:
-        amounts = expected_load(pod)
+        amounts = expected_load(pod) if source is None else pod.load(source) or {}
         for name in JUDGED:
             load[name] += amounts.get(name, 0)
+        load[PODS] += not pod.has_failed
     return load

@@ -11,6 +11,7 @@ from slackwater.descheduling.cycle import CycleLimits
 from slackwater.descheduling.evictability import EvictorSettings
 from slackwater.descheduling.low_node_load import LowNodeLoadArgs
 from slackwater.descheduling.move_history import RestRules
+from slackwater.descheduling.placement import EXPECTED, LoadBasis
 from slackwater.model.records import record
 from slackwater.podmigration.jobs import MigrationMode
 from slackwater.resources.selectors import Selector
@@ -98,3 +99,12 @@ class DeclaredProfile:
     plugins: Sequence[PluginChoice] = ()
     mode: MigrationMode = MigrationMode.RESERVATION_FIRST
     ttl_s: float = 300.0
+
+    @property
+    def basis(self) -> LoadBasis:
+        """The load that `lowNodeLoad` balances, which its moves have to even out; without it the expected one."""
+        args = self.low_node_load
+        if args is None:
+            return EXPECTED
+        names = sorted({name for pool in args.pools for name in (*pool.high, *pool.prod_high)})
+        return LoadBasis(args.load, {name: args.weights.get(name, 1.0) for name in names})

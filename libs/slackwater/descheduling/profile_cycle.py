@@ -11,7 +11,7 @@ from slackwater.descheduling.cycle import HeldProposal, run_cycle
 from slackwater.descheduling.low_node_load import NAME as LOW_NODE_LOAD
 from slackwater.descheduling.low_node_load import RoundEnd
 from slackwater.descheduling.move_history import Moves, StayReason, stay_reason
-from slackwater.descheduling.placement import ClusterPlacement, EvictionProposal, PlacedPod
+from slackwater.descheduling.placement import EXPECTED, ClusterPlacement, EvictionProposal, LoadBasis, PlacedPod
 from slackwater.descheduling.placer import StepLoads, step_loads
 from slackwater.descheduling.plugins import Plugin
 from slackwater.descheduling.profile import DeclaredProfile, ProfileScope
@@ -20,7 +20,7 @@ from slackwater.model.records import record
 
 OUTSIDE_ROLLOUT = "outside_rollout"
 NO_GAIN = "no_gain"
-"""The move would leave the pod on a node that is expected to be loaded as much as the old one was, or more."""
+"""The move would leave the pod on a node that is loaded as much as the old one was, or more."""
 UNREPORTED = "_not_reported"
 
 
@@ -92,7 +92,7 @@ def run_profile(
         replicas=replicas,
         margin=profile.margin,
     )
-    planned, without_gain = planned_moves(cluster, plan.proposals)
+    planned, without_gain = planned_moves(cluster, plan.proposals, profile.basis)
     low_load = None if balanced is None else balanced.plan
     looping = [
         workload
@@ -111,13 +111,13 @@ def run_profile(
 
 
 def planned_moves(
-    cluster: ClusterPlacement, proposals: Sequence[EvictionProposal]
+    cluster: ClusterPlacement, proposals: Sequence[EvictionProposal], basis: LoadBasis = EXPECTED
 ) -> tuple[Sequence[PlannedMove], Sequence[str]]:
     """Returns the proposals as moves with their loads, and the pods that are left out: LowNodeLoad moves for the sake
-    of load alone, so that a move of it without gain is none. What it measures is not always what is expected."""
+    of load alone, so that a move of it without gain in the load that it balances is none."""
     left_out: list[str] = []
     while True:
-        loads = step_loads(cluster, proposals)
+        loads = step_loads(cluster, proposals, basis)
         useless = {
             proposal.pod.uid
             for proposal, step in zip(proposals, loads, strict=True)

@@ -169,8 +169,10 @@ def quota_of(document: ElasticQuota) -> DeclaredQuota:
 
 
 def _weights(written: Mapping[str, int], maximum: Mapping[str, int]) -> dict[str, int]:
-    """Returns a weight for each resource of the max: a quota that weighs one must not lose its share of the others."""
-    return {resource: written.get(resource, most) for resource, most in maximum.items()} if written else {}
+    """Returns the weights as written, and for each other resource of the max that: a quota that weighs one must not
+    lose its share of the others. A 0 for what the max does not name says nothing, as in the field."""
+    weights = {resource: weight for resource, weight in written.items() if weight or resource in maximum}
+    return {**maximum, **weights} if written else {}
 
 
 def pool_of(document: QuotaProfile) -> QuotaPool:

@@ -12,6 +12,7 @@ from dataclasses import field
 
 from slackwater.fairshare.level_share import Sharer, Sharing, share
 from slackwater.fairshare.min_scaling import ScaledChild, scale_mins
+from slackwater.model.quantities import format_cores, format_memory
 from slackwater.model.records import record
 
 Amounts = Mapping[str, int]
@@ -101,6 +102,13 @@ class BrokenTree(ValueError):
 def is_cpu(resource: str) -> bool:
     """Whether amounts of a resource are milli-cores: `cpu`, `batch-cpu`, `kubernetes.io/mid-cpu`."""
     return resource == "cpu" or resource.endswith("-cpu")
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """Returns an amount as people write it: cores, binary units of memory, pieces."""
+    if is_cpu(resource):
+        return format_cores(amount)
+    return format_memory(amount) if resource.endswith("memory") else str(amount)
 
 
 def ledger(quotas: Sequence[Quota], total: Amounts) -> QuotaLedger:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
-from slackwater.fairshare.tree import ROOT, Amounts, BrokenTree, Quota, added, path_to_root
+from slackwater.fairshare.tree import ROOT, Amounts, BrokenTree, Quota, added, amount_text, path_to_root
 from slackwater.model.records import record
 
 SYSTEM = "system"
@@ -80,22 +80,29 @@ def _alone(new: Quota) -> Iterator[QuotaRefusal]:
     for field, amounts in zip(("spec.min", "spec.max", "spec.sharedWeight", "spec.guaranteed"), declared, strict=True):
         for resource, amount in sorted(amounts.items()):
             if amount < 0:
-                yield QuotaRefusal(QuotaRule.AMOUNT, f"{field}.{resource}", f"{amount} is below 0")
+                yield QuotaRefusal(
+                    QuotaRule.AMOUNT, f"{field}.{resource}", f"{amount_text(resource, amount)} is below 0"
+                )
     yield from _within(new)
 
 
 def _within(new: Quota) -> Iterator[QuotaRefusal]:
     for resource, amount in sorted(new.minimum.items()):
         if resource not in new.maximum:
-            told = f"min names {resource} ({amount}), max does not: add it to spec.max"
+            told = f"min names {resource} ({amount_text(resource, amount)}), max does not: add it to spec.max"
             yield QuotaRefusal(QuotaRule.MIN_WITHIN_MAX, f"spec.max.{resource}", told)
         elif amount > new.maximum[resource]:
-            told = f"min {amount} is more than max {new.maximum[resource]}"
+            told = (
+                f"min {amount_text(resource, amount)} is more than max {amount_text(resource, new.maximum[resource])}"
+            )
             yield QuotaRefusal(QuotaRule.MIN_WITHIN_MAX, f"spec.min.{resource}", told)
 
     for resource, amount in sorted(new.guaranteed.items()):
         if amount > (allowed := new.minimum.get(resource, 0)):
-            told = f"guaranteed {amount} is more than min {allowed}: it is what stays of a min that is scaled down"
+            told = (
+                f"guaranteed {amount_text(resource, amount)} is more than min {amount_text(resource, allowed)}:"
+                " it is what stays of a min that is scaled down"
+            )
             yield QuotaRefusal(QuotaRule.GUARANTEED_WITHIN_MIN, f"spec.guaranteed.{resource}", told)
 
 
@@ -160,7 +167,10 @@ def _keys(child: Quota, parent: Quota, field: str) -> Iterator[QuotaRefusal]:
 def _sum(parent: Quota, minimum: Amounts, field: str) -> Iterator[QuotaRefusal]:
     for resource, amount in sorted(minimum.items()):
         if amount > (allowed := parent.minimum.get(resource, 0)):
-            told = f"the children of {parent.name} are promised {amount} {resource}, its own min is {allowed}"
+            told = (
+                f"the children of {parent.name} are promised {amount_text(resource, amount)} {resource},"
+                f" its own min is {amount_text(resource, allowed)}"
+            )
             yield QuotaRefusal(QuotaRule.MIN_SUM, f"{field}.{resource}", told)
 
 

@@ -140,6 +140,11 @@ def format_cpu(milli: int) -> str:
     return f"{Decimal(milli) / 1000:f}".rstrip("0").rstrip(".") if milli % 1000 else str(milli // 1000)
 
 
+def format_cores(milli: int) -> str:
+    """Milli-cores as cores, whatever their size, so that a column has one unit: `1500` -> `1.5`, `250` -> `0.25`."""
+    return f"{milli / 1000:.10g}"
+
+
 def format_memory(count: int) -> str:
     """Bytes as text in binary units with at most one decimal: `1610612736` -> `1.5Gi`."""
     for suffix in ("Pi", "Ti", "Gi", "Mi", "Ki"):

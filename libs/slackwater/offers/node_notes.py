@@ -137,17 +137,23 @@ def _known_annotations(annotations: Mapping[str, str]) -> Iterator[tuple[str, st
 
 
 def _reservation(text: str) -> Resources:
-    document = _object(text, "reservation")
-    amounts, problems = _mapping(document.get("resources") or {}, "resources"), []
+    document, problems = _object(text, "reservation"), []
+    amounts: Mapping[str, Any] = {}
+    try:
+        amounts = _mapping(document.get("resources") or {}, "resources")
+    except InvalidInput as error:
+        problems.append(error)
     readable = {"cpu": 0, "memory": 0}
     for resource, parse in (("cpu", parse_cpu_milli), ("memory", parse_memory_bytes)):
+        amount = amounts.get(resource)
         try:
-            readable[resource] = parse(str(amounts.get(resource, 0)), f"resources.{resource}", capped=True)
+            readable[resource] = parse("0" if amount is None else str(amount), f"resources.{resource}", capped=True)
         except InvalidInput as error:
             problems.append(error)
     named = Resources(readable["cpu"], readable["memory"])
+    cpus = document.get("reservedCPUs")
     try:
-        named = annotated_reservation(named, str(document.get("reservedCPUs") or ""))
+        named = annotated_reservation(named, "" if cpus is None else str(cpus))
     except InvalidInput as error:
         problems.append(error)
     if problems:

@@ -38,9 +38,8 @@ def arbitrate(
     ranked = ranked_jobs(snapshot, now_s, sorts) if plain_order else _in_rank_order(snapshot, now_s)
     ranked = overdue_first(ranked, snapshot.args, now_s)
     plugin_reasons = held_by_plugins(ranked, snapshot, group_filters)
-    refused_workloads = _refused_workloads(snapshot, ranked)
-    refused = [job.id for job in ranked if job.workload in refused_workloads]
-    jobs = [job for job in ranked if job.workload not in refused_workloads] if refused else ranked
+    refused_jobs = _refused(snapshot, ranked)
+    jobs = [job for job in ranked if job.id not in refused_jobs] if refused_jobs else ranked
     occupancy = MigrationOccupancy(snapshot, now_s)
     groups = JobGroups(jobs)
     _add_identity(groups, snapshot, occupancy, plugin_reasons)
@@ -53,7 +52,7 @@ def arbitrate(
     for place in places:
         occupancy.admit(jobs[place])
     holds = groups.holds(set(places), JobHold(HoldFilter.SELECT, "", len(places), count, now_s))
-    return MigrationPlan([jobs[place].id for place in places], refused, holds, occupancy.buckets)
+    return MigrationPlan([jobs[place].id for place in places], list(refused_jobs), holds, occupancy.buckets)
 
 
 def _in_rank_order(snapshot: MigrationSnapshot, now_s: float) -> list[WaitingJob]:
@@ -80,9 +79,11 @@ def _in_rank_order(snapshot: MigrationSnapshot, now_s: float) -> list[WaitingJob
     return [ordered[place] for place in np.argsort(places, kind="stable").tolist()] if first else ordered
 
 
-def _refused_workloads(snapshot: MigrationSnapshot, jobs: Sequence[WaitingJob]) -> set[str]:
-    some_job = {job.workload: job for job in jobs}
-    return {workload for workload, job in some_job.items() if is_refused(snapshot, job)}
+def _refused(snapshot: MigrationSnapshot, jobs: Sequence[WaitingJob]) -> dict[str, None]:
+    """Returns the ids of refused jobs, in order."""
+    some_job = {job.workload: job for job in jobs if not job.refusal}
+    workloads = {workload for workload, job in some_job.items() if is_refused(snapshot, job)}
+    return dict.fromkeys(job.id for job in jobs if job.refusal or job.workload in workloads)
 
 
 def _add_identity(

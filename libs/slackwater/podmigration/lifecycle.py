@@ -55,8 +55,10 @@ class EvictionAnswer(StrEnum):
     """What the agent answered to the eviction of the job."""
 
     NONE = "none"
+    NOT_YET = "not_yet"
+    """It did not begin in time, because of a disruption budget or an error; it is asked again."""
     REFUSED = "refused"
-    """For now, by a disruption budget or an error; it is asked again."""
+    """For good: the pod is protected, two budgets select it, or the right to evict is missing."""
     COMPLETED = "completed"
     WITHDRAWN = "withdrawn"
     """The agent saw the withdrawal before it began, and will not evict."""
@@ -88,6 +90,8 @@ class MoveView:
     reservation: ReservationState = ReservationState.ABSENT
     reservation_node: str = ""
     eviction: EvictionAnswer = EvictionAnswer.NONE
+    eviction_detail: str = ""
+    """Why it was refused, in the words of the agent or the API server."""
     replacement: Replacement = Replacement.ABSENT
     replacement_uid: str = ""
     replacement_detail: str = ""
@@ -248,8 +252,12 @@ def _evicting(job: MigrationJob, view: MoveView, now_s: float) -> MigrationJob |
         failure = MigrationReason.TIMEOUT
     if failure is not None:
         return replace(job, step=MigrationStep.WITHDRAWING, reason=failure)
-    refused = view.eviction is EvictionAnswer.REFUSED
-    reason = MigrationReason.FAILED_EVICT if refused else MigrationReason.EVICTING
+    if view.eviction is EvictionAnswer.REFUSED:
+        refused = _with_condition(job, MigrationCondition.EVICTION, False, MigrationReason.FAILED_EVICT, now_s) or job
+        left, why = MoveOutcome.OLD_POD_RUNS, view.eviction_detail
+        return _end(refused, MigrationPhase.FAILED, MigrationReason.FAILED_EVICT, left, why)
+    waits = view.eviction is EvictionAnswer.NOT_YET
+    reason = MigrationReason.FAILED_EVICT if waits else MigrationReason.EVICTING
     return _with_condition(job, MigrationCondition.EVICTION, False, reason, now_s)
 
 

@@ -26,7 +26,7 @@ TRANSITIONS: Mapping[MigrationStep, frozenset[MigrationStep]] = {
     MigrationStep.WAITING: frozenset({MigrationStep.ADMITTED, MigrationStep.ENDED}),
     MigrationStep.ADMITTED: frozenset({MigrationStep.RESERVING, MigrationStep.EVICTING, MigrationStep.ENDED}),
     MigrationStep.RESERVING: frozenset({MigrationStep.EVICTING, MigrationStep.ENDED}),
-    MigrationStep.EVICTING: frozenset({MigrationStep.WITHDRAWING, MigrationStep.REPLACING}),
+    MigrationStep.EVICTING: frozenset({MigrationStep.WITHDRAWING, MigrationStep.REPLACING, MigrationStep.ENDED}),
     MigrationStep.WITHDRAWING: frozenset({MigrationStep.REPLACING, MigrationStep.ENDED}),
     MigrationStep.REPLACING: frozenset({MigrationStep.REPLACING, MigrationStep.ENDED}),  # a start goes back
     MigrationStep.ENDED: frozenset(),

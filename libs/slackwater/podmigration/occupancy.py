@@ -160,7 +160,12 @@ def workload_limits(limits: MigrationLimits, workload: WorkloadReplicas) -> tupl
 
 
 def is_refused(snapshot: MigrationSnapshot, job: WaitingJob) -> bool:
-    """Whether a job can never be admitted, because its workload cannot spare a replica. An unknown one may yet."""
+    """Whether a job can never be admitted: its workload cannot spare a replica, or its pod cannot be evicted. One of an
+    unknown workload may yet."""
+    return bool(job.refusal) or _is_last(snapshot, job)
+
+
+def _is_last(snapshot: MigrationSnapshot, job: WaitingJob) -> bool:
     workload = snapshot.workloads.get(job.workload) if job.workload else None
     if workload is None or not snapshot.limits.checks_expected_replicas:
         return False

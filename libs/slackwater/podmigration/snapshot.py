@@ -33,6 +33,8 @@ class WaitingJob:
     """The batch job that owns the pod, whose members are moved together. Empty: none."""
     budgets: Sequence[str] = ()
     """Disruption budgets that select the pod."""
+    refusal: str = ""
+    """Why its pod can never be evicted."""
     paused: bool = False
     hold: JobHold | None = None
     """Why it waited after the last round."""
@@ -95,7 +97,7 @@ class MigrationPlan:
     admitted: Sequence[str]
     """In rank order."""
     refused: Sequence[str]
-    """For good: the workload cannot spare a replica."""
+    """For good: the workload cannot spare a replica, or the job has a refusal."""
     holds: Mapping[str, JobHold]
     """Of every other job."""
     buckets: Mapping[tuple[LimiterScope, str], LimiterBucket]

@@ -23,6 +23,10 @@ SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease")
 """Namespaces of Kubernetes, whose pods no profile changes. The service adds its own and the agents'."""
 CONTAINERS: Final = ("initContainers", "containers")
 AMOUNTS: Final = ("cpu", "memory")
+MOST_CORES: Final = "1G"
+MOST_WHOLE: Final = "8Pi"
+"""Beyond these the API server takes no resource of another name: it reckons with thousandths in 64 bits. A limit of
+more says that there is none."""
 
 
 def selects(
@@ -102,7 +106,7 @@ def _pod_spec(before: Mapping[str, Any], profile: ClusterColocationProfileSpec, 
         made["priority"] = profile.priority_class.value
         made["preemptionPolicy"] = profile.priority_class.preemption_policy
     tier = profile.rewritten_tier
-    if tier is None or before.get("resources") or (is_limited and profile.limited_namespaces != "apply"):
+    if tier is None or before.get("resources") is not None or (is_limited and profile.limited_namespaces != "apply"):
         return made  # resources of the whole pod have no counterpart in other names, so that none is rewritten
     for field in CONTAINERS:
         if before.get(field):
@@ -159,13 +163,22 @@ def kept_because(resources: Mapping[str, Any], tier: Tier, domain: str) -> Mappi
         names = [name for name in (target, *sources(tier, amount, domain)) if name in limits or name in requests]
         if len(names) > 1:
             kept[amount] = f"it is asked for as {' and '.join(names)}"
-        elif domain == OWN_DOMAIN and names not in ([], [target]):
+        elif names not in ([], [target]):
             values = {number(amounts[names[0]]) for amounts in (requests, limits) if names[0] in amounts}
-            if len(values) > 1:
+            if max(values) > number(most := most_of(names[0])):
+                kept[amount] = f"it is more than {most}"
+            elif domain != OWN_DOMAIN:
+                continue
+            elif len(values) > 1:
                 kept[amount] = f"{target} has no limit beside its request"
             elif values == {0}:
                 kept[amount] = "it is 0"
     return kept
+
+
+def most_of(name: str) -> str:
+    """The most of a resource that a tier can have instead."""
+    return MOST_CORES if name == "cpu" else MOST_WHOLE
 
 
 def _lent(name: str, quantity: Any) -> Any:

@@ -6,7 +6,7 @@ policies in any.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from slackwater.model.tiers import Tier
@@ -15,6 +15,8 @@ from slackwater.profiles.mutation import (
     CONTAINERS,
     CRITICAL_CLASS,
     HUGE_PAGES,
+    MOST_CORES,
+    MOST_WHOLE,
     OWN_DOMAIN,
     STATIC_ANNOTATIONS,
     SYSTEM_CRITICAL,
@@ -36,6 +38,8 @@ POD_CREATION: Final[Mapping[str, Any]] = {
     "operations": ["CREATE"],
     "resources": ["pods"],
 }
+NAMES_AT_ONCE: Final = 1400
+"""Namespaces in one expression, which has at most 100,000 characters: a name has up to 63."""
 _SECTIONS: Final = "['requests', 'limits']"
 _MILLI: Final = "string((int(quantity({0}).asApproximateFloat() * 1000000000.0 + 0.5) + 999999) / 1000000)"
 _WHOLE: Final = (
@@ -92,7 +96,7 @@ def mutation_objects(
                 "reinvocationPolicy": "Never",
                 "matchConditions": not_critical(),
                 "matchConstraints": {"namespaceSelector": excluding(excluded), "resourceRules": [POD_CREATION]},
-                "variables": [{"name": "limited", "expression": f"request.namespace in {_texts(sorted(limited))}"}],
+                "variables": _limited(sorted(limited)),
                 "mutations": mutations,
             },
         },
@@ -159,6 +163,19 @@ def _patches(spec: ClusterColocationProfileSpec) -> Iterator[str]:
         yield f"(variables.limited ? [] : {rewritten})" if spec.limited_namespaces == "keep-resources" else rewritten
 
 
+def _limited(namespaces: Sequence[str]) -> list[dict[str, str]]:
+    """The variable `limited`, and those that it consists of: an expression has a longest length."""
+    if len(namespaces) <= NAMES_AT_ONCE:
+        return [{"name": "limited", "expression": f"request.namespace in {_texts(namespaces)}"}]
+    parts = [namespaces[first : first + NAMES_AT_ONCE] for first in range(0, len(namespaces), NAMES_AT_ONCE)]
+    variables = [
+        {"name": f"limited{number}", "expression": f"request.namespace in {_texts(part)}"}
+        for number, part in enumerate(parts)
+    ]
+    any_of = " || ".join(f"variables.{variable['name']}" for variable in variables)
+    return [*variables, {"name": "limited", "expression": any_of}]
+
+
 def _texts(values: Collection[str]) -> str:
     """A list of strings in CEL; of a type also where it is empty."""
     return f"[{', '.join(map(cel_text, values))}]" if values else "['']"
@@ -198,12 +215,13 @@ def _resources(tier: Tier, domain: str) -> str:
     only = f"[{present}].filter(p, size(p) == 1 && p[0] != names[0])"
     moves = f"{names}.map(names, {only}.map(p, [names[0], p[0]])).flatten()"
     values = f"{_SECTIONS}.filter(s, s in r && move[1] in r[s]).map(s, string(r[s][move[1]]))"
-    lent = (
-        "quantity(values[0]).isGreaterThan(quantity('0'))"
-        " && values.all(v, quantity(v).compareTo(quantity(values[0])) == 0)"
-        if domain == OWN_DOMAIN
-        else "true"
-    )
+    most = f"quantity(move[1] == 'cpu' ? '{MOST_CORES}' : '{MOST_WHOLE}')"
+    lent = f"values.all(v, !quantity(v).isGreaterThan({most}))"
+    if domain == OWN_DOMAIN:
+        lent += (
+            " && quantity(values[0]).isGreaterThan(quantity('0'))"
+            " && values.all(v, quantity(v).compareTo(quantity(values[0])) == 0)"
+        )
 
     def to(section: str, value: str) -> str:
         return "[" + _add(f"{base} + '{section}/' + jsonpatch.escapeKey(move[0])", value) + "]"

@@ -6,7 +6,7 @@ import importlib
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from slackwater.bus.connect.access import NatsAccess
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.cli.composition import IN_CLUSTERS, PARTS
-from slackwater.model.errors import InvalidInput, Misconfigured
+from slackwater.model.errors import InvalidInput, Misconfigured, Unavailable
 from slackwater.runtime.embedded_nats import LIMITS
 from slackwater.runtime.loopback import is_loopback
 from slackwater.runtime.service_list import service_list
@@ -130,15 +130,9 @@ async def issuing_access(bus: NatsBus, url: str, access: NatsAccess) -> AsyncIte
 
     Raises Misconfigured for a seed that is none, Unavailable without the broker.
     """
-    if access.authority_file is None:
+    if (authority := _authority_of(access)) is None:
         yield
         return
-    try:
-        authority = AccessAuthority.of_seed(access.authority_file.read_text(encoding="ascii"))
-    except OSError as error:
-        raise Misconfigured(
-            f"SLACKWATER_NATS_AUTHORITY_FILE: {access.authority_file}: {error.strerror}", field="authority_file"
-        ) from None
     blocks = await bus.load_blocks()
     async with connect_system(url, access, authority) as system:
         _, agent = registry()
@@ -153,6 +147,30 @@ async def issuing_access(bus: NatsBus, url: str, access: NatsAccess) -> AsyncIte
             tickets.running(),
         ):
             yield
+
+
+async def put_services_in_force(url: str, access: NatsAccess) -> None:
+    """Put the accounts of services in force before the process that has the authority's seed connects as one of them:
+    its file may be newer than what the broker has in memory, and no other process would do it. Without the broker
+    nothing is done. Raises Misconfigured for a seed that is none.
+    """
+    if (authority := _authority_of(access)) is None:
+        return
+    with suppress(Unavailable):  # the service's own connection waits for the broker, and says what is wrong
+        async with connect_system(url, access, authority) as system:
+            await ServiceAccounts(authority, system).put_in_force()
+
+
+def _authority_of(access: NatsAccess) -> AccessAuthority | None:
+    """Raises Misconfigured."""
+    if access.authority_file is None:
+        return None
+    try:
+        return AccessAuthority.of_seed(access.authority_file.read_text(encoding="ascii"))
+    except OSError as error:
+        raise Misconfigured(
+            f"SLACKWATER_NATS_AUTHORITY_FILE: {access.authority_file}: {error.strerror}", field="authority_file"
+        ) from None
 
 
 def names_of_nodes(named: Sequence[str] | None, file: Path | None) -> list[str]:

@@ -23,6 +23,8 @@ EVENT_FILTERS = ("types", "trace", "since", "until", "node")
 
 _WITHOUT_AMOUNT = frozenset({"claim", "throttle"})
 """Kinds whose result is no amount of their own: what is left after a claim, and what a throttle without pods lacks."""
+_AMOUNTS = frozenset({"offer", "status", "prediction"})
+"""Kinds that decide an amount, of which 0 is one: an offer that fell to nothing."""
 UNLISTED = DecisionKind.PREDICTION.value
 """Every node has one a minute, so that they hide the others."""
 
@@ -92,9 +94,10 @@ def _amount_in(unit: str) -> Callable[[Item], str]:
     def text(item: Item) -> str:
         effect = _effect(item)
         value = effect.cpu_milli if unit == "milli" else effect.memory_bytes
-        if not value and item["kind"] not in _WITHOUT_AMOUNT and item["unit"].startswith(unit):
+        is_own = item["kind"] not in _WITHOUT_AMOUNT and item["unit"].startswith(unit)
+        if not value and is_own:
             value = item["result"]
-        if not value:
+        if not value and not (is_own and item["kind"] in _AMOUNTS):
             return UNKNOWN
         return f"{value / 1000:.10g}" if unit == "milli" else format_memory(value)
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from slackwater.model.errors import InvalidInput, SlackwaterError
-from slackwater.model.quantities import format_cpu, format_memory
+from slackwater.model.quantities import format_cores, format_memory
 
 UNKNOWN = "-"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -131,7 +131,7 @@ def _cells(row: Sequence[str], columns: Sequence[TableColumn], widths: Sequence[
 
 
 def cpu(milli: int | None) -> str:
-    return UNKNOWN if milli is None else format_cpu(milli)
+    return UNKNOWN if milli is None else format_cores(milli)
 
 
 def memory(count: int | None) -> str:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from slackwater.cli.output import UNKNOWN, Item, TableColumn, clock_time, table
 from slackwater.fairshare.documents import MOST_BYTES, MOST_CORES
-from slackwater.fairshare.tree import is_cpu
-from slackwater.model.quantities import format_cpu, format_memory
+from slackwater.fairshare.tree import amount_text, is_cpu
 from slackwater.resources.kinds.elastic_quota import UNLIMITED
 
 SHOWN_RECLAIMS = 10
@@ -21,28 +20,26 @@ def tried_lines(runtimes: Item) -> Iterator[str]:
     columns = (
         TableColumn("QUOTA", lambda item: str(item["quota"])),
         TableColumn("RESOURCE", lambda item: str(item["resource"])),
-        TableColumn("BEFORE", lambda item: amount_text(item["resource"], item["before"]), right=True),
-        TableColumn("AFTER", lambda item: amount_text(item["resource"], item["after"]), right=True),
-        TableColumn("USED", lambda item: amount_text(item["resource"], item["used"]), right=True),
-        TableColumn("OWED", lambda item: amount_text(item["resource"], item["owed"]), right=True),
+        TableColumn("BEFORE", lambda item: shown_amount(item["resource"], item["before"]), right=True),
+        TableColumn("AFTER", lambda item: shown_amount(item["resource"], item["after"]), right=True),
+        TableColumn("USED", lambda item: shown_amount(item["resource"], item["used"]), right=True),
+        TableColumn("OWED", lambda item: shown_amount(item["resource"], item["owed"]), right=True),
     )
     yield from table(runtimes["quotas"], columns, wide=False, headers=True)
 
 
-def amount_text(resource: str, amount: int | None) -> str:
-    """An amount of the ledger as people write it: cores, binary units of memory, pieces."""
+def shown_amount(resource: str, amount: int | None) -> str:
+    """An amount of the ledger; one that no pool has is no limit."""
     if amount is None:
         return UNKNOWN
     if amount >= (MOST_CORES * 1000 if is_cpu(resource) else MOST_BYTES):
         return UNLIMITED
-    if is_cpu(resource):
-        return format_cpu(amount)
-    return format_memory(amount) if resource.endswith("memory") else str(amount)
+    return amount_text(resource, amount)
 
 
 def amounts_text(amounts: Mapping[str, int]) -> str:
     """Amounts of the ledger, by resource."""
-    return ", ".join(f"{resource} {amount_text(resource, amount)}" for resource, amount in amounts.items()) or UNKNOWN
+    return ", ".join(f"{resource} {shown_amount(resource, amount)}" for resource, amount in amounts.items()) or UNKNOWN
 
 
 def claim_table(claims: Sequence[Item], *, wide: bool) -> list[str]:
@@ -112,7 +109,7 @@ def why_lines(answer: Item) -> Iterator[str]:
         name = each["resource"]
 
         def text(amount: int, resource: str = name) -> str:
-            return amount_text(resource, amount)
+            return shown_amount(resource, amount)
 
         yield ""
         yield f"{name}: runtime {text(each['runtime'])} of {text(each['total'])} that {answer['parent']} has"

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 from slackwater.bus.admin.streams import load
 from slackwater.bus.connect.access import NatsAccess
 from slackwater.bus.connect.nats_bus import connect_bus
-from slackwater.cli.broker import issuing_access
+from slackwater.cli.broker import issuing_access, put_services_in_force
 from slackwater.cli.composition import ServicePart
 from slackwater.cli.service_host import Databases, hosting, shielded
 from slackwater.cli.steps import Steps
@@ -56,6 +56,7 @@ async def running_service(
             address = await prepare_service(postgres, Schema.of(part.name))
         with steps.step("streams"):
             access = NatsAccess()
+            await put_services_in_force(nats, access)
             bus = await stack.enter_async_context(
                 connect_bus(nats, name=part.name, topology=load().only(part.name), access=access)
             )

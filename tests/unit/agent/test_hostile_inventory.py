@@ -141,6 +141,63 @@ def test_no_pod_of_a_node_can_lose_its_report(
     assert len(fitted.pods) == len({each.uid for each in pods} - {""}), "no pod is dropped"
 
 
+def spec(**fields: Any) -> dict[str, Any]:
+    return {"spec": fields}
+
+
+def status(**fields: Any) -> dict[str, Any]:
+    return {"status": fields}
+
+
+def metadata(**fields: Any) -> dict[str, Any]:
+    return {"metadata": fields}
+
+
+ONE_POD: dict[str, dict[str, Any]] = {
+    "a memory request with a G too much": spec(containers=[container(memory="64000Gi")]),
+    "CPU in exponents": spec(containers=[container(cpu="1e12")]),
+    "a request of the whole pod": spec(resources={"requests": {"cpu": "9E", "memory": "9E"}}),
+    "an overhead without end": spec(overhead={"cpu": "16000", "memory": "1e30"}),
+    "an init container's absurd request": spec(initContainers=[container(cpu="123456")]),
+    "borrowed beyond any machine": spec(
+        containers=[{"name": "main", "resources": {"limits": {"slackwater.io/batch-cpu": "9E"}}}]
+    ),
+    "a resize that the kubelet has set aside absurdly": status(
+        containerStatuses=[{"name": "main", "allocatedResources": {"cpu": "16000"}}]
+    ),
+    "restarts beyond 32 bits": status(containerStatuses=[{"name": "main", "restartCount": 2**40}]),
+    "a start before the first day": status(startTime="0001-01-01T00:00:00Z"),
+    "a start without an offset": status(startTime="2026-01-05 00:00:00"),
+    "the lowest priority": spec(priority=-(2**31)),
+    "an owner with a name of 600 letters": metadata(
+        ownerReferences=[{"apiVersion": "a/v1", "kind": "K", "name": "o" * 600, "uid": "o", "controller": True}]
+    ),
+    "labels beyond counting": metadata(labels={f"l{number}": "v" for number in range(2000)}),
+    "an annotation of a megabyte": metadata(annotations={"slackwater.io/eviction-cost": "9" * 1_000_000}),
+    "a spread over a thousand domains": spec(
+        topologySpreadConstraints=[
+            {"topologyKey": f"k{number}", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"} for number in range(1000)
+        ]
+    ),
+    "a reason of several lines": status(phase="Running", reason="OOMKilled\n\tat line 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE_POD)
+def test_one_pod_of_the_field_costs_its_neighbours_nothing(name: str) -> None:
+    document, neighbour = node_pod("odd", container(cpu="1")), node_pod("web", container(cpu="250m"))
+    for part, fields in ONE_POD[name].items():
+        document[part] |= fields
+    pods = [pod_of(parse_node_pod(each)) for each in (document, neighbour)]
+    sent = _of(pods).model_copy(update={"failed_pods": (replace(pods[0], uid="failed"),)})
+    fitted = FitPayloads()(sent)
+    assert published(fitted) == fitted
+    assert isinstance(judged(fitted), Accepted), judged(fitted)
+    assert [each.pod.name for each in fitted.pods] == ["odd", "web"]
+    assert fitted.pods[1] == sent.pods[1]
+    assert (fitted == sent) is (fitted.left_out == ()), "what was changed is named"
+
+
 @given(st.dictionaries(TEXTS, TEXTS, max_size=5), st.lists(st.tuples(TEXTS, TEXTS, TEXTS), max_size=70), WHOLE)
 def test_nothing_that_a_node_is_labelled_with_can_lose_its_description(
     labels: dict[str, str], taints: list[tuple[str, str, str]], amount: int

@@ -16,18 +16,22 @@ def pod(namespace: str, resources: dict[str, Any], **spec: Any) -> dict[str, Any
 
 
 BURSTABLE = {"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}}
-NAMESPACES = [{"metadata": {"name": name}} for name in ("jobs", "team", "kube-system")]
+NAMESPACES = [{"metadata": {"name": name}} for name in ("jobs", "sizes", "team", "kube-system")]
 PROFILE = {"metadata": {"name": "gold"}, "spec": {"selector": {"matchLabels": {"app": "spark"}}, "tier": "batch"}}
 
 
 def test_it_counts_what_stays_and_names_limited_namespaces() -> None:
     quota = {"metadata": {"namespace": "team", "name": "compute"}, "spec": {"hard": {"memory": "4Gi"}}}
-    limited = limits_in([quota], [])
+    bounds = {"limits": [{"type": "Container", "max": {"cpu": "2"}}]}
+    limited = limits_in([quota], [{"metadata": {"namespace": "sizes", "name": "small"}, "spec": bounds}])
     pods = [
         pod("jobs", BURSTABLE),
         pod("jobs", {"limits": {"cpu": "1", "hugepages-2Mi": "4Mi"}}),
         pod("jobs", BURSTABLE, priorityClassName="system-node-critical"),
+        pod("jobs", {"requests": {"cpu": "0"}}),
+        pod("jobs", {"limits": {"memory": "9223372036854775807"}}),
         pod("team", BURSTABLE),
+        pod("sizes", BURSTABLE),
         pod("kube-system", BURSTABLE),
     ]
     (finding,) = profile_findings([PROFILE], pods, NAMESPACES, limited)
@@ -35,7 +39,9 @@ def test_it_counts_what_stays_and_names_limited_namespaces() -> None:
     for part in (
         "memory stays (slackwater.io/batch-memory has no limit beside its request) in 1 pod",
         "cpu stays (huge pages need CPU and memory of the node) in 1 pod",
-        "limited namespaces: team (ResourceQuota compute)",
+        "cpu stays (it is 0) in 1 pod",
+        "memory stays (it is more than 8Pi) in 1 pod",
+        "limited namespaces: sizes (LimitRange small), team (ResourceQuota compute)",
     ):
         assert part in finding.seen
 

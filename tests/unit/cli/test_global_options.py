@@ -87,8 +87,8 @@ def test_what_no_pool_has_is_printed_as_no_limit() -> None:
     assert elastic_quota.maximum({"spec": {"max": {"cpu": 10**9, "memory": 2**53, "gpu": 4}}}) == (
         "cpu=unlimited,memory=unlimited,gpu=4"
     )
-    assert quota_columns.amount_text("memory", 2**53) == "unlimited"
-    assert quota_columns.amount_text("cpu", 10**12) == "unlimited"
+    assert quota_columns.shown_amount("memory", 2**53) == "unlimited"
+    assert quota_columns.shown_amount("cpu", 10**12) == "unlimited"
 
 
 def test_the_difference_of_a_new_document_is_what_it_says() -> None:

@@ -84,6 +84,33 @@ def test_it_says_what_stays_and_why(folder: Path) -> None:
     assert "no profile changes a pod that is critical for the system" in preview(folder, "pod")
 
 
+@pytest.mark.parametrize(
+    ("resources", "shown"),
+    [
+        ("requests: {memory: 0.3Gi}", "+        slackwater.io/batch-memory: '322122548'"),
+        ("limits: {cpu: 2}", "+        slackwater.io/batch-cpu: '2000'"),
+        ("requests: {cpu: 0}", "gold keeps cpu of container c: it is 0"),
+        ("requests: {cpu: 0}, limits: {cpu: 2}", "gold keeps cpu of container c: slackwater.io/batch-cpu has no limit"),
+        ("limits: {cpu: 1, hugepages-2Mi: 4Mi}", "gold keeps cpu of container c: huge pages need"),
+        ("limits: {memory: 9223372036854775807}", "gold keeps memory of container c: it is more than 8Pi"),
+        ("limits: {cpu: 1, ephemeral-storage: 1Gi}", "+        slackwater.io/batch-cpu: '1000'"),
+    ],
+)
+def test_what_becomes_of_each_amount_is_shown(folder: Path, resources: str, shown: str) -> None:
+    (folder / "pod.yaml").write_text(POD.replace("requests: {cpu: 1500m, memory: 2Gi}", resources))
+    assert shown in preview(folder, "pod")
+
+
+@pytest.mark.parametrize("bound", ["default", "defaultRequest", "min", "max", "maxLimitRequestRatio"])
+def test_a_limit_range_in_a_file_limits_its_namespace(folder: Path, bound: str) -> None:
+    limits = {"limits": [{"type": "Container", bound: {"memory": "1"}}]}
+    item = {"kind": "LimitRange", "metadata": {"name": "sizes", "namespace": "default"}, "spec": limits}
+    (folder / "range.yaml").write_text(yaml.safe_dump(item))
+    shown = preview(folder, "pod", "-f", str(folder / "range.yaml"))
+    assert "limited namespaces: default (LimitRange sizes)" in shown
+    assert "batch-cpu" not in shown
+
+
 def test_a_quota_in_a_file_limits_its_namespace(folder: Path) -> None:
     quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"cpu": 4}}}
     (folder / "quota.yaml").write_text(yaml.safe_dump(quota))

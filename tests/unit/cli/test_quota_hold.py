@@ -179,9 +179,9 @@ def test_the_sum_behind_a_runtime_is_printed_with_lenders_and_borrowers() -> Non
         "  first      4  requests 9, min 4, scaled down from 6",
         "  round 1  2.5  weight 1 of 2 in a rest of 5",
         "  runtime  6.5",
-        "  entitled 6, used 7, borrowed 500m, lent 0, owed 0",
-        "  lent by team-b 500m",
-        "  borrowed by team-a 500m",
+        "  entitled 6, used 7, borrowed 0.5, lent 0, owed 0",
+        "  lent by team-b 0.5",
+        "  borrowed by team-a 0.5",
     ]
 
 

@@ -136,7 +136,7 @@ def test_describe_explains_the_offer_in_force(run: Run) -> None:
     text = well(run("describe", "node/edge-9"))
     offer = json.loads(well(run("get", "node/edge-9", "-o", "json")))["offer"]
     for part in (
-        "mid:     300m cores, 1Gi",
+        "mid:     0.3 cores, 1Gi",
         "reason:  offer_changed",
         "strategy: cluster@3 < pool/edge@2 < node-annotation",
         "node1  ",
@@ -304,7 +304,7 @@ def test_rows_are_selected_and_sorted(run: Run) -> None:
 
 @pytest.mark.parametrize(
     ("limits", "text"),
-    [((None, None), "none (unread)"), ((2000, 2000), "2 (unread)"), ((500, None), "none -> 500m (unread)")],
+    [((None, None), "none (unread)"), ((2000, 2000), "2 (unread)"), ((500, None), "none -> 0.5 (unread)")],
 )
 def test_a_limit_that_the_agent_could_not_read_is_marked(limits: tuple[int | None, int | None], text: str) -> None:
     """`get pods` and the pods of `describe node` are this table."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.support.clock import EPOCH
 
 from slackwater.cli.decision_groups import GAP, GROUP, grouped
+from slackwater.cli.decision_list import DECISION
 from slackwater.cli.list_kinds import NODE, POD
 from slackwater.cli.output import cpu, memory
 from slackwater.cli.selection import parse_selector, sort_items
@@ -116,9 +117,12 @@ def test_steps_without_a_record_of_their_own_count(numbers: tuple[int, ...], cou
     assert [group["steps"] for group in grouped(steps)] == [count]
 
 
-def test_cells_of_milli_cores_are_below_a_core() -> None:
-    """The sort relies on it: `m` means milli in columns of amounts."""
-    assert (cpu(999), cpu(1000)) == ("999m", "1")
+@pytest.mark.parametrize(
+    ("milli", "cell"), [(999, "0.999"), (1000, "1"), (1, "0.001"), (0, "0"), (None, "-"), (-20, "-0.02")]
+)
+def test_cells_of_cpu_are_in_cores_whatever_their_size(milli: int | None, cell: str) -> None:
+    """A column has one unit: `799m` above `2.399` reads as the larger one."""
+    assert cpu(milli) == cell
 
 
 def test_a_group_shows_what_all_of_its_steps_did() -> None:
@@ -144,3 +148,21 @@ def test_a_group_shows_what_all_of_its_steps_did() -> None:
     cells = {column.title: column.text(row) for column in GROUP if column.title in ("DONE", "CORES", "MEMORY", "PODS")}
     assert (cells["DONE"], cells["CORES"], cells["MEMORY"]) == ("yes", "0.5", "-")
     assert cells["PODS"] == "index (evicted), crunch"
+
+
+@pytest.mark.parametrize(
+    ("kind", "unit", "cores", "memory"),
+    [
+        ("offer", "milli-cores", "0", "-"),
+        ("offer", "bytes", "-", "0"),
+        ("prediction", "milli-cores", "0", "-"),
+        ("throttle", "milli-cores", "-", "-"),
+        ("claim", "milli-cores", "-", "-"),
+        ("scheduling", "", "-", "-"),
+    ],
+)
+def test_an_amount_that_is_decided_to_be_nothing_is_0(kind: str, unit: str, cores: str, memory: str) -> None:
+    """An offer that fell to 0 is no unknown one."""
+    decision = {"kind": kind, "mode": "observe", "reason": "r", "actions": [], "result": 0, "unit": unit}
+    cells = {column.title: column.text(decision) for column in DECISION if column.title in ("CORES", "MEMORY")}
+    assert (cells["CORES"], cells["MEMORY"]) == (cores, memory)

@@ -115,10 +115,10 @@ def test_a_trial_shows_every_node_before_and_after_with_the_sums_of_pools(do: Do
         "POOL", "NODES", "CHANGED", "BATCH-CPU", "AFTER", "CHANGE", "BATCH-MEMORY", "AFTER", "CHANGE",
     ]  # fmt: skip
     assert lines[2][:6] == ["default", "1", "0", "2.5", "2.5", "0"]
-    assert lines[3][:6] == ["gold", "2", "2", "5", "200m", "-4.8"]
+    assert lines[3][:6] == ["gold", "2", "2", "5", "0.2", "-4.8"]
     assert lines[4] == []
     assert [line[:5] for line in lines[6:9]] == [
-        ["b", "gold", "2.5", "100m", "-2.4"], ["c", "gold", "2.5", "100m", "-2.4"], ["a", "default", "2.5", "2.5", "0"],
+        ["b", "gold", "2.5", "0.1", "-2.4"], ["c", "gold", "2.5", "0.1", "-2.4"], ["a", "default", "2.5", "2.5", "0"],
     ]  # fmt: skip
     assert done.stdout.splitlines()[6].endswith("30.0%  cluster@1 < pool/gold@1")
     few = do("apply", GOLD, "--dry-run", "--nodes", "1").stdout.splitlines()

@@ -71,7 +71,7 @@ def test_the_summary_counts_only_nodes_that_report() -> None:
     lost = {**node, "liveness": "lost"}
     text = summary([node, lost, {"liveness": None}], END)
     assert "nodes 1 of 3 report  CPU 2 of 8 (25%)  memory 1Gi of 4Gi (25%)  offered 1.5 and 512Mi" in text
-    assert "borrowed 1.5 (300m beyond offers)" in text
+    assert "borrowed 1.5 (0.3 beyond offers)" in text
     assert text.endswith("throttled pods 1")
     withdrawn = {**node, "offer": {"batch": {"cpu_milli": 0, "memory_bytes": 0}, "degraded": "usage is old"}}
     told = "no CPU is offered: 1 node silent, 1 node degraded, because usage is old or missing"

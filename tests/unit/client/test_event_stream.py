@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from functools import partial
 
 import pytest
 from served import served
 from tests.support.story import SURGE
 
+import slackwater.client
 from slackwater.client import AsyncClient, Client
-from slackwater.client.event_stream import EventParser, WatchedEvent
+from slackwater.client.event_stream import EventParser, WatchedEvent, names_text
 from slackwater.client.transport import keep_reading
 from slackwater.model.errors import InvalidInput, Unavailable
 
@@ -21,6 +22,24 @@ from slackwater.model.errors import InvalidInput, Unavailable
 def following(client: Client, types: str, place: str = "") -> Generator[WatchedEvent]:
     """A reader that pauses just long enough that the server is seen without a reader."""
     return keep_reading(client.transport, {"types": types}, place, lambda _: None, partial(time.sleep, 0.05))
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [("decision.*", "decision.*"), (["a.b", "c.*"], "a.b,c.*"), ((), None), ("", None), ("a.b,c.*", "a.b,c.*")],
+)
+def test_one_name_may_be_given_by_itself(names: Sequence[str] | str, text: str | None) -> None:
+    assert names_text(names) == text
+
+
+def test_a_client_that_watches_one_type_by_itself_gets_its_events() -> None:
+    with served(SURGE[0]) as living, Client(living.url) as client:
+        event = next(iter(client.watch_events(types="decision.recorded", since="2000-01-01T00:00:00Z")))
+    assert event.type in ("decision.recorded", "gap", "closing")
+
+
+def test_the_module_shows_what_it_has() -> None:
+    assert {"AsyncClient", "Client", "Conflict", "NotFound"} <= set(dir(slackwater.client))
 
 
 def test_a_follower_goes_on_by_itself_where_the_server_ended_it() -> None:

@@ -102,6 +102,28 @@ def test_of_a_reservation_never_read_the_readable_amounts_count() -> None:
     assert "the amounts that can be read count" in notes.problems[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "reserved", "named"),
+    [
+        ('{"reservedCPUs": 0}', Resources(1000, 0), ""),
+        ('{"resources": {"cpu": null, "memory": "1Gi"}}', Resources(0, GIB), ""),
+        ('{"resources": {"cpu": 1.5, "memory": 1.5e9}}', Resources(1500, 1_500_000_000), ""),
+        ('{"resources": null, "reservedCPUs": "0, 2-3 "}', Resources(3000, 0), ""),
+        ('{"resources": [{"cpu": "1"}], "reservedCPUs": "0-3"}', Resources(4000, 0), "must be a JSON object"),
+        ('{"resources": {"cpu": "2", "memory": "4GiB"}}', Resources(2000, 0), "'4GiB' is not a quantity"),
+        ('{"resources": {"cpu": {"a": 1}, "memory": "1Gi"}}', Resources(0, GIB), "is not a quantity"),
+        ('{"resources": {"cpu": 1e400, "memory": "1Gi"}}', Resources(0, GIB), "'inf' is not a quantity"),
+        ('{"resources": {"cpu": "2"}, "reservedCPUs": ["0", "1"]}', Resources(2000, 0), "is not a list of CPUs"),
+    ],
+)
+def test_reservations_as_they_are_written_in_the_field(text: str, reserved: Resources, named: str) -> None:
+    """What can be read of one is kept back, and what cannot is named."""
+    notes = notes_of({"node.koordinator.sh/reservation": text}, CAPACITY)
+    assert notes.reserved == reserved
+    assert named in "; ".join(notes.problems)
+    assert bool(notes.problems) == bool(named)
+
+
 def test_nothing_is_kept_back_that_is_not_there() -> None:
     much = {"slackwater.io/reservation": '{"resources": {"cpu": "9" , "memory": "1Pi"}}'}
     assert notes_of(much, CAPACITY).reserved == CAPACITY

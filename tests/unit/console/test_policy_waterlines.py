@@ -11,7 +11,7 @@ from tests.support.clock import EPOCH, FakeClock
 from tests.support.console.read_model import MemoryReadModel
 
 from slackwater.console.domain.fleet import DEFAULT_WATERLINE
-from slackwater.console.domain.policies import fleet_waterline
+from slackwater.console.domain.policies import fleet_waterline, own_waterlines
 from slackwater.console.domain.resources import ResourceView
 from slackwater.console.edge.stream import Streams
 
@@ -46,6 +46,16 @@ def test_it_is_the_lowest_of_the_rules_for_all_nodes(documents: list[ResourceVie
     assert fleet_waterline(documents) == waterline
 
 
+def test_those_of_selected_nodes_are_listed_by_their_documents() -> None:
+    documents = [
+        document("default", rule(0.3)),
+        document("gold", rule(0.05), rule("20%"), **OF_GOLD),
+        document("memory", rule(0.9, "memory_usage_ratio"), **OF_GOLD),
+        document("edge", rule("200m"), **OF_GOLD),
+    ]
+    assert own_waterlines(documents) == [("edge", 0.2), ("gold", 0.05)]
+
+
 async def test_pages_follow_the_rules_and_not_the_newest_effect(
     told_anew: MemoryReadModel, streams: Streams, clock: FakeClock
 ) -> None:
@@ -66,3 +76,9 @@ async def test_pages_follow_the_rules_and_not_the_newest_effect(
             assert ("edge-7</a>" in (await client.get("/nodes?show=above")).text) is is_above
             assert words in " ".join((await client.get("/")).text.split())
             assert (await client.get("/pools")).status_code == (await client.get("/loop")).status_code == 200
+        await told_anew.save_resources([document("gold", rule(0.05), generation=95, **OF_GOLD)])
+        await clock.advance(2.0)
+        for path in ("/", "/nodes"):
+            text = (await client.get(path)).text
+            assert "5 % on those of" in text
+            assert "nodeqos/gold" in text

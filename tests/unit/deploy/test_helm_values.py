@@ -88,6 +88,47 @@ OTHERS = {"kubernetes.io/metadata.name", "slackwater.io/scrapes", "k8s-app"}
 """Labels of what is not of the release."""
 
 
+ALL = {
+    "kubernetes": {"enabled": True, "documents": True},
+    "nats": {"replicas": 3},
+    "agent": {"metrics": {"enabled": True}},
+    "metrics": {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}},
+    "ingress": {"enabled": True, "host": "lending.example"},
+}
+TEXTS = frozenset(
+    {"name", "namespace", "value", "serviceName", "serviceAccountName", "secretName", "host", "claimName"}
+)
+OF_TEXTS = frozenset({"labels", "matchLabels", "annotations", "nodeSelector", "args", "command"})
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace"),
+    [("1", "2"), ("0x1f", "1e3"), ("true", "null"), ("on", "y"), ("2026-11-30", "n" * 63), ("r" * 53, "1-1")],
+)
+def test_names_of_releases_and_namespaces_are_texts_whatever_they_look_like(name: str, namespace: str) -> None:
+    objects = release(ALL, name, namespace)
+    assert {one["metadata"]["labels"]["app.kubernetes.io/instance"] for one in objects} == {name}
+    assert {one["metadata"].get("namespace", namespace) for one in objects} == {namespace}
+    assert [path for one in objects for path in _no_texts(one, one["kind"])] == []
+    services = [one["metadata"]["name"] for one in objects if one["kind"] == "Service"]
+    assert [service for service in services if not re.fullmatch(r"[a-z][a-z0-9-]{0,61}[a-z0-9]", service)] == []
+
+
+def _no_texts(tree: Any, path: str, is_text: bool = False) -> list[str]:
+    if isinstance(tree, dict):
+        parts = ((key, value, is_text or key in TEXTS) for key, value in tree.items())
+        return [
+            found
+            for key, value, is_meant in parts
+            for found in _no_texts(
+                value, f"{path}.{key}", is_meant if not isinstance(value, dict | list) else key in OF_TEXTS
+            )
+        ]
+    if isinstance(tree, list):
+        return [found for item in tree for found in _no_texts(item, path, is_text)]
+    return [f"{path}: {tree!r}"] if is_text and not isinstance(tree, str) else []
+
+
 def selectors(tree: Any) -> list[Tree]:
     if isinstance(tree, dict):
         own = [tree["matchLabels"]] if "matchLabels" in tree else []

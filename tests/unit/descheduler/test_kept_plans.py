@@ -34,7 +34,16 @@ from slackwater.descheduler.domain.plan_gain import (
     result_of,
 )
 from slackwater.descheduler.domain.plan_replay import plan_document, plan_from, replay_application
-from slackwater.descheduling.placement import PODS, ClusterPlacement, EvictionProposal, PlacedPod, PlacementNode
+from slackwater.descheduling.placement import (
+    EXPECTED,
+    PODS,
+    ClusterPlacement,
+    EvictionProposal,
+    LoadBasis,
+    LoadSource,
+    PlacedPod,
+    PlacementNode,
+)
 from slackwater.descheduling.placement_document import placement_document
 from slackwater.descheduling.placer import step_loads
 from slackwater.descheduling.profile import DeclaredProfile
@@ -57,15 +66,25 @@ def cluster(*pods: PlacedPod, nodes: tuple[PlacementNode, ...] = (node("a"), nod
     return ClusterPlacement(nodes, {each.name: [one for one in pods if one.node == each.name] for each in nodes})
 
 
-def plan_of(found: ClusterPlacement, *moves: tuple[str, str], generation: int = 3) -> KeptPlan:
+BASES = (
+    EXPECTED,
+    LoadBasis(LoadSource.MEASURED, {"cpu": 1.0}),
+    LoadBasis(LoadSource.PREDICTED, {"cpu": 1.0, "memory": 3.0}),
+    LoadBasis(LoadSource.MEASURED, {PODS: 1.0, "memory": 1.0}),
+)
+
+
+def plan_of(
+    found: ClusterPlacement, *moves: tuple[str, str], generation: int = 3, basis: LoadBasis = EXPECTED
+) -> KeptPlan:
     """A plan of these moves (pod, target) on a snapshot, made at MADE."""
     pods = {one.uid: one for placed in found.pods.values() for one in placed}
     proposals = [EvictionProposal(pods[uid], target, "x", "hot") for uid, target in moves]
     steps = [
         KeptStep(each.pod.uid, each.pod.name, "ns", each.pod.workload, each.pod.node, each.target, "x", "hot", 0, loads)
-        for each, loads in zip(proposals, step_loads(found, proposals), strict=True)
+        for each, loads in zip(proposals, step_loads(found, proposals, basis), strict=True)
     ]
-    return KeptPlan("id", "p", generation, MADE, len(found.nodes), len(pods), tuple(steps))
+    return KeptPlan("id", "p", generation, MADE, len(found.nodes), len(pods), tuple(steps), basis=basis)
 
 
 HOT = cluster(pod("u", "a", 400), pod("v", "a", 400), pod("w", "b", 100))
@@ -147,7 +166,9 @@ def test_the_part_of_the_cluster_in_a_record_decides_as_the_whole(
         len(check.changes) for check in check_steps(plan.steps, part, PROFILE.margin)
     ]
     assert replay_application(plan_document(plan), None, document, {}, MADE) == 0, "its profile is gone"
-    assert plan_from(json.loads(json.dumps(plan_document(plan)))) == plan
+    for basis in BASES:
+        plan = replace(plan, basis=basis)
+        assert plan_from(json.loads(json.dumps(plan_document(plan)))) == plan
 
 
 def test_a_plan_is_asked_for_and_applied_once() -> None:
@@ -175,7 +196,7 @@ def test_the_gain_is_measured_on_the_node_of_the_new_pod_once_nodes_have_settled
     assert found.measured_gain == pytest.approx(0.4)
     assert found.state is PlanState.MEASURED
     assert [step.phase for step in found.steps] == ["Succeeded", "Failed"]
-    assert found.imbalance_measured == imbalance(after)
+    assert found.imbalance_measured == imbalance(after, EXPECTED)
     assert not is_measurable(found, jobs, 1e9)
 
 
@@ -196,14 +217,17 @@ def test_a_measured_gain_is_judged_beside_the_expected_one(gain: float | None, r
 
 
 @settings(max_examples=25)
-@given(pods=loads, data=st.data())
-def test_moves_as_planned_gain_what_was_expected(pods: list[int], data: st.DataObject) -> None:
+@given(pods=loads, data=st.data(), basis=st.sampled_from(BASES))
+def test_moves_as_planned_gain_what_was_expected(pods: list[int], data: st.DataObject, basis: LoadBasis) -> None:
     """The measured figure is the expected one: with all pods on their targets and nothing else changed they are equal,
     and so is the imbalance."""
-    then = cluster(*(pod(f"u{n}", data.draw(st.sampled_from("abc")), load) for n, load in enumerate(pods)))
+    peaks = st.sampled_from([None, {"cpu": 300, "memory": 10}])
+    then = cluster(
+        *(pod(f"u{n}", data.draw(st.sampled_from("abc")), load, peak=data.draw(peaks)) for n, load in enumerate(pods))
+    )
     chosen = data.draw(st.lists(st.sampled_from(range(len(pods))), unique=True, min_size=1))
     moves = [(f"u{n}", data.draw(st.sampled_from("abc"))) for n in chosen]
-    plan = applied(plan_of(then, *moves), [f"j-{uid}" for uid, _ in moves], "d", 0.0, 300.0)
+    plan = applied(plan_of(then, *moves, basis=basis), [f"j-{uid}" for uid, _ in moves], "d", 0.0, 300.0)
     running = {one.uid: one for placed in then.pods.values() for one in placed}
     planned = [PlannedMove(running[uid], target, "x", "hot") for uid, target in moves]
     for uid, target in moves:
@@ -211,9 +235,9 @@ def test_moves_as_planned_gain_what_was_expected(pods: list[int], data: st.DataO
     after = cluster(*running.values())
     found = measured(plan, {f"j-{uid}": ended(replacement=f"new-{uid}", target=to) for uid, to in moves}, after, 120.0)
     assert [step.gain for step in found.steps] == pytest.approx([step.expected_gain for step in found.steps])
-    assert imbalances_of(then, planned) == pytest.approx((imbalance(then), imbalance(after)))
-    assert found.imbalance_measured == pytest.approx(imbalance(after))
-    assert set(node_loads(then)) == set("abc")
+    assert imbalances_of(then, planned, basis) == pytest.approx((imbalance(then, basis), imbalance(after, basis)))
+    assert found.imbalance_measured == pytest.approx(imbalance(after, basis))
+    assert set(node_loads(then, basis)) == set("abc")
 
 
 def test_the_same_moves_have_the_same_id() -> None:

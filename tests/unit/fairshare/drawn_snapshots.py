@@ -34,7 +34,7 @@ def quota_trees(draw: st.DrawFn) -> list[Quota]:
                 parent=PARENTS[name],
                 minimum=minimum,
                 maximum={key: minimum[key] + draw(st.integers(2, 12)) for key in named},
-                weight={key: draw(st.integers(0, 3)) for key in named} if draw(st.booleans()) else {},
+                weight={key: draw(st.integers(0, 3)) for key in RESOURCES} if draw(st.booleans()) else {},
                 lends=draw(st.sampled_from([True, True, True, False])),
             )
         )
@@ -42,7 +42,11 @@ def quota_trees(draw: st.DrawFn) -> list[Quota]:
         below = [quota for quota in found if quota.parent == name]
         more = draw(st.sampled_from([0, 0, 2]))
         minimum = {key: sum(quota.minimum.get(key, 0) for quota in below) + more for key in RESOURCES}
-        maximum = {key: minimum[key] + draw(st.integers(2, 12)) for key in RESOURCES}
+        maximum = {
+            key: minimum[key] + draw(st.integers(2, 12))
+            for key in RESOURCES
+            if minimum[key] or draw(st.sampled_from([True, True, False]))
+        }
         lends = draw(st.sampled_from([True, True, False]))
         found.append(Quota(name, PARENTS[name], minimum=minimum, maximum=maximum, is_parent=True, lends=lends))
     return found

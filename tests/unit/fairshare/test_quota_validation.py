@@ -20,8 +20,8 @@ FORCE = {quota.name: quota for quota in (ORG, TEAM)}
 @pytest.mark.parametrize(
     ("new", "rule", "field", "words"),
     [
-        (replace(TEAM, minimum={"cpu": -1}), QuotaRule.AMOUNT, "spec.min.cpu", "-1"),
-        (replace(TEAM, minimum={"cpu": 31}), QuotaRule.MIN_WITHIN_MAX, "spec.min.cpu", "31 is more than max 30"),
+        (replace(TEAM, minimum={"cpu": -1}), QuotaRule.AMOUNT, "spec.min.cpu", "-0.001 is below 0"),
+        (replace(TEAM, minimum={"cpu": 31}), QuotaRule.MIN_WITHIN_MAX, "spec.min.cpu", "0.031 is more than max 0.03"),
         (replace(TEAM, minimum={"gpu": 1}), QuotaRule.MIN_WITHIN_MAX, "spec.max.gpu", "add it to spec.max"),
         (Quota("b", "nobody"), QuotaRule.PARENT, "spec.parent", "create it first"),
         (Quota("b", "team"), QuotaRule.PARENT, "spec.parent", "isParent"),
@@ -33,20 +33,25 @@ FORCE = {quota.name: quota for quota in (ORG, TEAM)}
             Quota("b", "org", {"cpu": 5}, {"cpu": 5}),
             QuotaRule.MIN_SUM,
             "spec.min.cpu",
-            "promised 11 cpu, its own min",
+            "promised 0.011 cpu, its own min",
         ),
-        (replace(ORG, minimum={"cpu": 5}), QuotaRule.MIN_SUM, "spec.min.cpu", "promised 6 cpu, its own min is 5"),
+        (
+            replace(ORG, minimum={"cpu": 5}),
+            QuotaRule.MIN_SUM,
+            "spec.min.cpu",
+            "promised 0.006 cpu, its own min is 0.005",
+        ),
         (
             Quota("b", "org", {"cpu": 1}, {"cpu": 5}, guaranteed={"cpu": 5}),
             QuotaRule.GUARANTEED_WITHIN_MIN,
             "spec.guaranteed.cpu",
-            "5 is more than min 1",
+            "0.005 is more than min 0.001",
         ),
         (
             Quota("b", "org", maximum={"cpu": 4}, guaranteed={"cpu": 120}),
             QuotaRule.GUARANTEED_WITHIN_MIN,
             "spec.guaranteed.cpu",
-            "120 is more than min 0",
+            "0.12 is more than min 0",
         ),
         (replace(ORG, is_parent=False), QuotaRule.IS_PARENT, "spec.isParent", "1 children"),
         (Quota(ROOT), QuotaRule.NAME, "metadata.name", "generated"),
@@ -83,3 +88,46 @@ def test_what_is_accepted_in_any_order_is_a_tree_whose_mins_fit(drawn: list[list
         if parent != ROOT:
             promised = added(*(child.minimum for child in children))
             assert all(amount <= force[parent].minimum.get(key, 0) for key, amount in promised.items())
+
+
+HUGE = Quota(
+    "org", minimum={"cpu": 10_000, "memory": 4 << 30}, maximum={"cpu": 20_000, "memory": 8 << 30}, is_parent=True
+)
+
+
+@pytest.mark.parametrize(
+    ("new", "words"),
+    [
+        (
+            Quota("b", "org", {"cpu": 1000}, {"cpu": 4000}, guaranteed={"memory": 1 << 30}),
+            "guaranteed 1Gi is more than min 0",
+        ),
+        (
+            Quota("b", "org", {"cpu": 1500}, {"cpu": 1000}, guaranteed={"cpu": 1500}),
+            "min 1.5 is more than max 1",
+        ),
+        (
+            Quota("b", "org", {"cpu": 1000, "memory": 1 << 30}, {"cpu": 4000}),
+            "min names memory (1Gi), max does not",
+        ),
+        (
+            Quota("b", "org", {"memory": 5 << 30}, {"memory": 5 << 30}),
+            "the children of org are promised 5Gi memory, its own min is 4Gi",
+        ),
+        (
+            replace(HUGE, maximum={"cpu": 9500, "memory": 8 << 30}),
+            "min 10 is more than max 9.5",
+        ),
+        (
+            replace(HUGE, guaranteed={"nvidia.com/gpu": 8}),
+            "guaranteed 8 is more than min 0",
+        ),
+        (
+            replace(HUGE, minimum={"cpu": 10_000}, guaranteed={"cpu": 10_000, "memory": 4 << 30}),
+            "guaranteed 4Gi is more than min 0",
+        ),
+    ],
+)
+def test_guaranteed_is_within_min_and_min_within_max_whatever_is_named(new: Quota, words: str) -> None:
+    """Amounts are those that people write, as columns show them."""
+    assert words in "; ".join(refusal.message for refusal in refusals({"org": HUGE}, new, {}))

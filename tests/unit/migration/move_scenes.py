@@ -45,7 +45,8 @@ GRACE_S = 2.0
 
 @dataclass
 class SeenNode:
-    """A machine with its agent. `is_deaf`: documents do not reach it; `refuses`: the pod is protected there."""
+    """A machine with its agent. `is_deaf`: documents do not reach it; `refuses`: the pod is protected there;
+    `postpones`: its evictions do not begin in time, as behind a disruption budget."""
 
     name: str
     cpu_milli: int = 8_000
@@ -58,6 +59,7 @@ class SeenNode:
     is_deaf: bool = False
     is_silent: bool = False
     refuses: bool = False
+    postpones: bool = False
     held: IntentDeclared | None = None
     done: dict[str, EvictionOutcome] = field(default_factory=dict)
     """Outcome by id: the agent's ledger."""
@@ -185,7 +187,8 @@ class MoveScene:
         for item in held.evictions:
             if item.id in node.done:
                 continue
-            if now >= item.deadline:
+            detail = ""
+            if now >= item.deadline or node.postpones:
                 outcome = EvictionOutcome.EXPIRED
             elif node.failed.pop(item.pod_uid, None) is not None:
                 outcome = EvictionOutcome.TERMINATED
@@ -193,7 +196,7 @@ class MoveScene:
             elif item.pod_uid not in node.pods:
                 outcome = EvictionOutcome.ALREADY_GONE
             elif node.refuses:
-                outcome = EvictionOutcome.REFUSED
+                outcome, detail = EvictionOutcome.REFUSED, "the pod is protected"
             else:
                 outcome = EvictionOutcome.TERMINATED
                 gone = node.pods.pop(item.pod_uid)
@@ -202,7 +205,7 @@ class MoveScene:
             node.done[item.id] = outcome
             completed = EvictionCompleted(
                 id=item.id, node=node.name, pod_uid=item.pod_uid, writer="migration", outcome=outcome,
-                completed_at=now, decision_id=item.decision_id,
+                detail=detail, completed_at=now, decision_id=item.decision_id,
             )  # fmt: skip
             await self.publish(completed, completion_id(node.name, item.id, ""))
         self._start(node, held)

@@ -103,8 +103,8 @@ class RoundWorldState:
         agent = self.agents[node]
         agent.reported, agent.reported_s = dict(agent.pods), self.now_s
 
-    def obey(self, node: str, *, refuses: bool) -> None:
-        """The agent reads its document, begins what is in it, and answers."""
+    def obey(self, node: str, refusal: EvictionOutcome | None = None) -> None:
+        """The agent reads its document, begins what is in it, and answers; with a refusal it begins nothing."""
         agent = self.agents[node]
         generation, items = self.declared.get(node, (_NO_GENERATION, {}))
         for id_, (uid, deadline_s) in items.items():
@@ -114,8 +114,8 @@ class RoundWorldState:
                 self._answer(node, id_, EvictionOutcome.EXPIRED)
             elif uid not in agent.pods:
                 self._answer(node, id_, EvictionOutcome.ALREADY_GONE)
-            elif refuses:
-                self._answer(node, id_, EvictionOutcome.REFUSED)
+            elif refusal is not None:
+                self._answer(node, id_, refusal)
             else:
                 agent.ending[id_] = (uid, self.now_s + GRACE_S)
         if generation > agent.observed[0]:

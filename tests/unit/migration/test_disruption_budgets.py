@@ -129,6 +129,43 @@ async def test_a_move_waits_for_its_disruption_budget_and_says_so() -> None:
         assert getattr(import_module(module), name)(**record.replay.arguments) == record.result, record
 
 
+@pytest.mark.parametrize("always", [False, True])
+async def test_a_pod_of_two_budgets_is_refused_at_once_and_the_next_one_goes(*, always: bool) -> None:
+    scene = MoveScene()
+    async with scene.served(maxMigratingPerWorkload=2, maxUnavailablePerWorkload=2) as client:
+        for uid, node in (("web-0", "n0"), ("web-1", "n0"), ("web-2", "n1")):
+            scene.nodes[node].pods[uid].labels["app"] = "web" if uid == "web-0" else "api"
+        await scene.publish(budget("web", max_unavailable="3", unready_always=always))
+        await scene.publish(budget("all", {}, max_unavailable="3", unready_always=always))
+        for name, pod in (("first", "web-0"), ("second", "web-1")):
+            made = await client.put(f"/v1/podmigrationjobs/{name}", json=move(name, pod))
+            assert made.status_code == 201, made.text
+        await scene.turn(3)
+        first = (await client.get("/v1/podmigrationjobs/first")).json()["status"]
+        assert (first["phase"], first["reason"], first["outcome"]) == ("Failed", "ForbiddenMigratePod", "old_pod_runs")
+        assert first["message"] == "shop/all and shop/web select its pod: the API server evicts no pod of two budgets"
+        await scene.turn(6)
+        assert scene.evicted == ["web-1"], "it is in one budget"
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Failed"])
+async def test_the_api_server_asks_no_budget_for_a_pod_that_has_not_begun_or_has_failed(phase: str) -> None:
+    scene = MoveScene()
+    async with scene.served(maxMigratingPerWorkload=2, maxUnavailablePerWorkload=2) as client:
+        pods = scene.nodes["n0"].pods
+        pods["web-0"].labels["app"] = "web"
+        pods["web-0"] = replace(pods["web-0"], status=PodStatus(ready=False, phase=phase))
+        if phase == "Failed":
+            scene.nodes["n0"].failed["web-0"] = pods.pop("web-0")
+        for name, selector in (("web", None), ("all", {})):
+            await scene.publish(budget(name, selector, max_unavailable="3"))
+        await scene.turn(2)
+        made = await client.put("/v1/podmigrationjobs/first", json=move("first", "web-0"))
+        assert made.status_code == 201, made.text
+        await scene.turn(6)
+        assert scene.evicted == ["web-0"]
+
+
 CRASHING = PodStatus(ready=False, reason="CrashLoopBackOff")
 PENDING = PodStatus(ready=False, phase="Pending", reason="ImagePullBackOff")
 

@@ -173,10 +173,28 @@ async def ask_again(client: httpx2.AsyncClient, name: str, pod: str, generation:
     assert (made.status_code, made.headers["etag"]) == (201, f'"{generation}"'), made.text
 
 
-async def test_a_refused_eviction_is_asked_for_again_under_another_id_until_its_time_is_over() -> None:
+async def test_an_eviction_that_is_refused_for_good_ends_its_move_at_once_with_the_reason() -> None:
     scene = MoveScene()
     async with scene.served() as client:
         scene.nodes["n0"].refuses = True
+        await ask(client, "first", "web-0", ttl="500s")
+        await scene.turn(8)
+        assert len(scene.nodes["n0"].done) == 1
+        after = await status(client, "first")
+        assert (after["phase"], after["reason"], after["outcome"]) == ("Failed", "FailedEvict", "old_pod_runs")
+        assert after["message"] == "the pod is protected"
+        scene.nodes["n0"].refuses = False
+        await scene.turn(40)
+        assert (scene.evicted, (await scene.ledger()).reservations) == ([], {})
+        await ask(client, "second", "web-0")
+        await scene.turn(8)
+        assert scene.evicted == ["web-0"], "another move may take it"
+
+
+async def test_an_eviction_that_did_not_begin_is_asked_for_again_under_another_id_until_its_time_is_over() -> None:
+    scene = MoveScene()
+    async with scene.served() as client:
+        scene.nodes["n0"].postpones = True
         await ask(client, "first", "web-0", ttl="50s")
         await scene.turn(45)
         assert len(scene.nodes["n0"].done) == 2, "once in 30 s"

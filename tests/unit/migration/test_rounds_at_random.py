@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from round_world import CPU, NODES, RULES, RoundWorldState
 
 from slackwater.migration.domain.stored_jobs import MigrationLedger
+from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.podmigration.documents import JobRequest
 from slackwater.podmigration.jobs import DEGRADED, MigrationMode, MigrationStep, MoveOutcome
 from slackwater.podmigration.lifecycle_invariants import TRANSITIONS, broken_by_state
@@ -18,7 +19,8 @@ from slackwater.reservations.lifecycle import broken_invariants
 from slackwater.reservations.reservation import PLACED
 
 REPLICAS, RESERVES = 6, MigrationMode.RESERVATION_FIRST
-EVENTS = ("report", "obey", "obey", "refuse", "wait", "job", "job", "direct", "abort", "pause")
+EVENTS = ("report", "obey", "obey", "refuse", "postpone", "wait", "job", "job", "direct", "abort", "pause")
+ANSWERS = {"refuse": EvictionOutcome.REFUSED, "postpone": EvictionOutcome.EXPIRED}
 STARTED = ("report", "report", "obey", "start", "start", "fail", "wait", "job", "job", "abort", "file")
 started_happenings = st.lists(st.tuples(st.sampled_from(STARTED), st.integers(0, 11)), min_size=10, max_size=60)
 MOVED_TWICE = [
@@ -87,7 +89,7 @@ def rest(world: RoundWorldState) -> None:
     for _ in range(60):
         world.now_s += 10.0
         for node in NODES:
-            world.obey(node, refuses=False)
+            world.obey(node)
             world.start(node, fails=False)
             world.report(node)
         replace_evicted(world)
@@ -106,8 +108,8 @@ def happen(world: RoundWorldState, event: str, number: int) -> None:
     match event:
         case "report":
             world.report(node)
-        case "obey" | "refuse":
-            world.obey(node, refuses=event == "refuse")
+        case "obey" | "refuse" | "postpone":
+            world.obey(node, ANSWERS.get(event))
             replace_evicted(world)
         case "start" | "fail":
             world.start(node, fails=event == "fail")

@@ -12,6 +12,7 @@ from slackwater.migration.domain.job_intake import intake
 from slackwater.migration.domain.move_views import candidates, claimed_pods
 from slackwater.migration.domain.sightings import SeenCluster
 from slackwater.migration.domain.stored_jobs import EvictionLeave, LeaveSaid, MigrationLedger, MovedPod, StoredJob
+from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.podmigration.documents import JobRequest
 from slackwater.podmigration.jobs import MigrationJob, MigrationMode, MigrationPhase, MigrationStep, MoveOutcome
 from slackwater.podmigration.lifecycle import EvictionAnswer, MoveView, Replacement, advance
@@ -30,7 +31,7 @@ def test_a_pod_that_took_a_reservation_does_not_stand_in_for_another_move() -> N
     for _ in range(6):
         world.now_s += 2.0
         world.report("n0")
-        world.obey("n0", refuses=False)
+        world.obey("n0")
         world.end()
         for node in ("n1", "n2"):
             world.report(node)
@@ -56,14 +57,14 @@ def test_a_withdrawn_move_that_has_a_replacement_names_it() -> None:
     assert (ended.outcome, ended.replacement) == (MoveOutcome.MOVED, "new")
 
 
-def test_what_started_before_a_refused_eviction_is_asked_for_again_is_no_replacement() -> None:
+def test_what_started_before_a_postponed_eviction_is_asked_for_again_is_no_replacement() -> None:
     world = RoundWorldState()
     uid, *_ = [world.run("n0") for _ in range(4)]
     world.requests["a"] = JobRequest("a", 1, pod_uid=uid, mode=MigrationMode.EVICT_DIRECTLY)
     for _ in range(4):
         world.now_s += 2.0
         world.report("n0")
-        world.obey("n0", refuses=True)
+        world.obey("n0", EvictionOutcome.EXPIRED)
         world.round()
     world.now_s += 5.0
     world.run("n1")  # of another cause

@@ -10,6 +10,7 @@ from reference_histogram import ReferenceHistogram
 
 from slackwater.model.bounds import MOST_SUM_CPU_MILLI, MOST_SUM_MEMORY_BYTES
 from slackwater.peaks.buckets import CPU_MILLI, MEMORY_BYTES, ExponentialBuckets
+from slackwater.peaks.decaying_histograms import DecayingOptions, Known
 from slackwater.peaks.histogram import EPSILON, HistogramMatrix
 
 HALF_LIFE = 3600.0
@@ -127,3 +128,33 @@ def test_a_matrix_has_the_columns_that_its_largest_value_needs() -> None:
     small.absorb(large)
     assert read(small, 0.6) < 16_900
     assert read(small, 1.0) >= 5e6
+
+
+LARGE = {
+    "a pod of 10 TiB": (MEMORY_BYTES, [10 * 2**40]),
+    "a machine of 1,920 cores beside idle ones": (CPU_MILLI, [1_920_000, 0, 40]),
+    "the pods of a machine of 24 TiB": (MEMORY_BYTES, [24 * 2**40, 2**30]),
+    "a start, after which it idles for a month": (CPU_MILLI, [1_200_000, *[10.0] * 5]),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_values_outlive_snapshots_merges_and_idle_times(name: str) -> None:
+    buckets, values = LARGE[name]
+    known = Known(buckets, DecayingOptions(percentile=1.0, half_life_seconds=HALF_LIFE))
+    for hour, value in enumerate(values):
+        known.fold(START + hour * HALF_LIFE, np.array([0]), np.array([float(value)]))
+    again = Known(buckets, known.options)
+    again.restore(known.state())
+    other = Known(buckets, known.options)
+    other.fold(START, np.array([0]), np.array([1.0]))
+    other.matrix.absorb(again.matrix)
+    for matrix_after in (known.matrix, again.matrix, other.matrix):
+        peak = read(matrix_after, 1.0)
+        assert max(values) <= peak <= max(values) * 1.05 + 2 * buckets.first
+
+
+@pytest.mark.parametrize("value", [25.0 * 21, 1_060_000.0, 1_060_001.0, 2.0**40 / 1024])
+def test_a_value_on_the_edge_of_a_bucket_reads_at_least_itself(value: float) -> None:
+    for edge in (value, float(CPU_MILLI.starts[np.searchsorted(CPU_MILLI.starts, value) - 1])):
+        assert read(one([edge], [START]), 1.0) >= edge * (1 - 1e-12)

@@ -34,6 +34,7 @@ def waiting_jobs(draw: st.DrawFn, identity: int) -> WaitingJob:
         qos=draw(st.sampled_from(QoSClass)),
         batch_job=draw(st.sampled_from(BATCH_JOBS)),
         budgets=draw(budget_names),
+        refusal=draw(st.sampled_from([""] * 5 + ["two budgets"])),
         paused=draw(st.sampled_from([False] * 5 + [True])),
         hold=JobHold(draw(st.sampled_from(HoldFilter)), draw(st.sampled_from(["", "w1", "n1"])), 1, 1, 5.0)
         if held

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from slackwater.model.tiers import QoSClass
 from slackwater.podmigration.arbitration import arbitrate_plainly
 from slackwater.podmigration.batched import arbitrate
-from slackwater.podmigration.budgets import workload_budget
+from slackwater.podmigration.budgets import DisruptionBudget, workload_budget
 from slackwater.podmigration.job_order import in_rank_order
 from slackwater.podmigration.limits import ArbitrationArgs, HoldFilter, JobHold, MigrationLimits, SkipGate
 from slackwater.podmigration.rate import LimiterBucket, LimiterScope
@@ -266,3 +266,55 @@ def test_a_job_behind_newer_ones_goes_first_once_it_is_overdue(
             break
     assert ("old" not in admitted) is starves
     assert starves or len(admitted) == 10
+
+
+STREAMS: dict[str, tuple[dict[str, object], dict[str, object], MigrationLimits]] = {
+    "newer ones of higher priority": ({}, {"priority": 1000}, MigrationLimits()),
+    "newer members of a batch job that is moving": ({}, {"batch_job": "j", "pod_priority": -5}, MigrationLimits()),
+    "newer ones of its node, which has one place": (
+        {"node": "n"},
+        {"node": "n"},
+        MigrationLimits(max_migrating_per_node=1),
+    ),
+    "newer ones of its namespace": ({}, {"priority": 9}, MigrationLimits(max_migrating_per_namespace=1)),
+    "newer ones of its workload, which spares one": (
+        {"workload": "w"},
+        {"workload": "w"},
+        MigrationLimits(max_migrating_per_node=None),
+    ),
+    "newer ones under its budget, which allows one": (
+        {"budgets": ("b",)},
+        {"budgets": ("b",)},
+        MigrationLimits(),
+    ),
+    "newer ones, its own batch job long gone": ({"batch_job": "gone"}, {"qos": QoSClass.BE}, MigrationLimits()),
+}
+
+
+@pytest.mark.parametrize("arbitrate", [arbitrate, arbitrate_plainly])
+@pytest.mark.parametrize("name", STREAMS)
+def test_no_stream_of_newer_jobs_keeps_one_waiting(
+    arbitrate: Callable[[MigrationSnapshot, float], MigrationPlan], name: str
+) -> None:
+    """Three newer ones in each round, each round one place, which is free again in the next."""
+    old_fields, newer_fields, limits = STREAMS[name]
+    args = ArbitrationArgs(interval_s=60.0, process_queue_qps=1 / 60, job_select_ratio=1.0, overdue_intervals=10)
+    old, left = waiting("old", **{"submitted_s": 0.0, "pod_priority": 9, **old_fields}), list[WaitingJob]()
+    for number in range(1, 15):
+        now_s = 60.0 * number
+        newer = [waiting(f"n{number}-{place}", submitted_s=now_s - 1.0 - place, **newer_fields) for place in range(3)]
+        left += newer
+        snapshot = MigrationSnapshot(
+            [old, *left],
+            [active("moving", namespace="other", batch_job="j")],
+            workloads={"w": WorkloadReplicas(40)},
+            budgets={"b": DisruptionBudget("b", 5, 5, max_unavailable=1)},
+            limits=replace(limits, object_limiters={}),
+            args=args,
+        )
+        admitted = arbitrate(snapshot, now_s).admitted
+        left = [job for job in left if job.id not in admitted]
+        if "old" in admitted:
+            assert number <= 11
+            return
+    raise AssertionError("it is never admitted")

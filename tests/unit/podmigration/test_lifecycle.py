@@ -266,14 +266,27 @@ def test_no_pod_is_moved_to_its_own_node() -> None:
     assert (ended.reason, ended.outcome) == (MigrationReason.FORBIDDEN, MoveOutcome.OLD_POD_RUNS)
 
 
-def test_a_refused_eviction_is_asked_again_and_shown() -> None:
+def test_an_eviction_that_did_not_begin_is_asked_again_and_shown() -> None:
     job = replace(WAITING, mode=MigrationMode.EVICT_DIRECTLY)
     evicting = start(admit(job, 0.0), 0.0)
-    *_, refused = settle(evicting, MoveView(eviction=EvictionAnswer.REFUSED), 1.0)
-    assert refused.reason is MigrationReason.FAILED_EVICT
-    assert desired_state(refused).eviction
-    *_, ended = settle(refused, MoveView(pod=OldPod.GONE), 2.0)
+    *_, held = settle(evicting, MoveView(eviction=EvictionAnswer.NOT_YET), 1.0)
+    assert held.reason is MigrationReason.FAILED_EVICT
+    assert desired_state(held).eviction
+    *_, ended = settle(held, MoveView(pod=OldPod.GONE), 2.0)
     assert ended.outcome is MoveOutcome.EVICTED
+
+
+@pytest.mark.parametrize("mode", MigrationMode)
+def test_an_eviction_that_is_refused_for_good_ends_its_job(mode: MigrationMode) -> None:
+    started = start(admit(replace(WAITING, mode=mode), 0.0), 0.0)
+    room = MoveView(reservation=ReservationState.AVAILABLE, reservation_node="elsewhere")
+    *_, evicting = settle(started, room, 0.0) if mode is MigrationMode.RESERVATION_FIRST else [started]
+    refused = replace(room, eviction=EvictionAnswer.REFUSED, eviction_detail="two budgets")
+    *_, ended = settle(evicting, refused, 1.0)
+    assert (ended.phase, ended.outcome) == (MigrationPhase.FAILED, MoveOutcome.OLD_POD_RUNS)
+    assert (ended.reason, ended.message) == (MigrationReason.FAILED_EVICT, "two budgets")
+    asked = replace(evicting, abort_requested=True)
+    assert [job.step for job in settle(asked, refused, 1.0)] == [MigrationStep.WITHDRAWING], "an abort goes first"
 
 
 def test_a_lost_node_leaves_an_unconfirmed_move_and_starts_nothing() -> None:

@@ -79,9 +79,10 @@ def test_resources_stay_where_the_tier_has_none_of_its_own(kept: dict[str, Any])
     assert resources_of(mutate(pod(resources), profile(**kept))) == resources
 
 
-def test_resources_of_the_whole_pod_are_not_rewritten() -> None:
+@pytest.mark.parametrize("of_pod", [{"requests": {"cpu": "4"}}, {}])
+def test_resources_of_the_whole_pod_are_not_rewritten(of_pod: Any) -> None:
     before = pod({"requests": {"cpu": "1"}})
-    before["spec"]["resources"] = {"requests": {"cpu": "2"}}
+    before["spec"]["resources"] = of_pod
     assert mutate(before, profile(tier="batch"))["spec"] == before["spec"]
 
 
@@ -299,6 +300,9 @@ def test_no_container_is_refused_and_no_limit_vanishes_or_falls(resources: Any, 
         ({"limits": {"cpu": "2"}}, "slackwater.io", {}),
         ({"limits": {"cpu": "1", "hugepages-2Mi": "4Mi"}}, "kubernetes.io", {"cpu": "huge", "memory": "huge"}),
         ({"requests": {"cpu": "1", "slackwater.io/mid-cpu": "7"}}, "slackwater.io", {"cpu": "cpu and slackwater"}),
+        ({"limits": {"cpu": "1G", "memory": "8Pi"}}, "slackwater.io", {}),
+        ({"limits": {"cpu": "1001M", "memory": "9Pi"}}, "slackwater.io", {"cpu": "than 1G", "memory": "than 8Pi"}),
+        ({"requests": {"memory": "1"}, "limits": {"memory": "7E"}}, "kubernetes.io", {"memory": "more than 8Pi"}),
     ],
 )
 def test_what_cannot_be_lent_stays_with_its_reason(resources: Any, domain: str, kept: Mapping[str, str]) -> None:

@@ -53,7 +53,8 @@ def test_a_quota_comes_to_integers_in_the_units_of_the_ledger() -> None:
     ("weight", "comes_to"),
     [
         ({"cpu": 3}, {"cpu": 3000, "memory": 8}),
-        ({"cpu": 3, "gpu": 1}, {"cpu": 3000, "memory": 8}),
+        ({"cpu": 3, "gpu": 1}, {"cpu": 3000, "memory": 8, "gpu": 1}),
+        ({"cpu": 3, "gpu": 0}, {"cpu": 3000, "memory": 8}),
         ({"cpu": 0}, {"cpu": 0, "memory": 8}),
         ({"cpu": 0, "memory": 0}, {"cpu": 5000, "memory": 8}),
         ({}, {"cpu": 5000, "memory": 8}),
@@ -86,7 +87,7 @@ def test_a_profile_names_itself_where_it_names_nothing() -> None:
         (
             quota("b", parent="org", min={"cpu": 5}, max={"cpu": 5}),
             "spec.min.cpu",
-            "promised 11000 cpu, its own min is 10000",
+            "promised 11 cpu, its own min is 10",
         ),
         (
             quota("org", isParent=True, parent="team", min={"cpu": 10}, max={"cpu": 20}),

@@ -31,6 +31,7 @@ WANTED = re.compile(r'(?P<label>[a-z0-9_]+)(?P<sign>=~|!~|!=|=)"(?P<value>[^"]*)
 MOST_POINTS = 11_000
 TOO_MANY = "query processing would load too many samples into memory in query execution"
 TIMED_OUT = "query timed out in expression evaluation"
+OR = " or "
 Value = Callable[[float], float | None]
 """At a time; None: no sample there."""
 
@@ -90,6 +91,9 @@ class SmallPrometheus:
 
     def _result(self, query: str, times: Sequence[float]) -> list[Found]:
         """Raises ValueError for what it does not understand."""
+        if (place := _or_of(query)) is not None:
+            left, right = (self._result(part, times) for part in (query[:place], query[place + len(OR) :]))
+            return _either(left, right)
         if grouped := GROUPED.fullmatch(query):
             by = [label.strip() for label in grouped["labels"].split(",")]
             return _together(self._result(grouped["inner"], times), by, grouped["how"], 1000 if grouped["scale"] else 1)
@@ -109,6 +113,28 @@ class SmallPrometheus:
 
 Found = tuple[dict[str, str], dict[float, float]]
 """Labels, and values by time."""
+
+
+def _or_of(query: str) -> int | None:
+    """Where `or` stands outside of parentheses."""
+    depth = 0
+    for place, letter in enumerate(query):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and query.startswith(OR, place):
+            return place
+    return None
+
+
+def _either(left: Sequence[Found], right: Sequence[Found]) -> list[Found]:
+    """At each moment all of the left, and of the right what has other labels."""
+    there = {(tuple(sorted(labels.items())), at) for labels, values in left for at in values}
+    return [
+        *left,
+        *(
+            (labels, {at: value for at, value in values.items() if (tuple(sorted(labels.items())), at) not in there})
+            for labels, values in right
+        ),
+    ]
 
 
 def _has(one: Made, wanted: re.Match[str]) -> bool:

@@ -174,4 +174,4 @@ def test_a_broken_rule_of_the_quotas_is_named(tmp_path: Path) -> None:
     (tmp_path / "openb_pod_list_default.csv").write_text(OPENB)
     (tmp_path / "quotas.yaml").write_text(QUOTAS.replace("spec:", "spec:\n  min: {cpu: 200}"))
     done = CliRunner().invoke(app, ["simulate", "-f", str(tmp_path / "quotas.yaml"), "--trace", str(tmp_path)])
-    assert "min 200000 is more than max 100000" in done.output
+    assert "min 200 is more than max 100" in done.output

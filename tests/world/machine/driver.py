@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.world.machine.machine import ROOT, Machine, Running
+from tests.world.refusals import BUDGET_REFUSAL, is_selected
 
 from slackwater.agent.adapters.linux.knob_files import KnobFiles
 from slackwater.agent.adapters.linux.layout import Layout
@@ -128,7 +129,10 @@ class MachineDriver:
 
     def protected(self, pod_uid: str) -> str | None:
         running = self.machine.pods.get(pod_uid)
-        return None if running is None else self.machine.protection(running)
+        if running is None:
+            return None
+        budget = BUDGET_REFUSAL if is_selected(pod_uid, self.machine.budgeted) else None
+        return self.machine.protection(running) or budget
 
     def _running(self, uid: str) -> Running:
         running = self.machine.pods.get(uid)

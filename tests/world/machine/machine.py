@@ -94,6 +94,8 @@ class Machine:
     on_write: Callable[[Write], None] = lambda write: None
     on_effect: Callable[[Effect], None] = lambda effect: None
     boots: int = 1
+    budgeted: float = 0.0
+    """The share of pods that a disruption budget selects (tests.world.refusals)."""
     kernel: Kernel = field(init=False)
     pods: dict[str, Running] = field(default_factory=dict)
     busy_ns: float = 0.0

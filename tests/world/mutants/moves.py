@@ -57,6 +57,19 @@ MOVES = (
         seed=1,
     ),
     _mutant(
+        "final refusal waited for",
+        "a job whose eviction was refused for good waits until its time is over",
+        (
+            Edit(
+                "migration.domain.move_views:eviction_answer",
+                "return EvictionAnswer.REFUSED if outcome is EvictionOutcome.REFUSED else EvictionAnswer.NOT_YET",
+                "return EvictionAnswer.NOT_YET",
+            ),
+        ),
+        (PODS,),
+        seed=6,
+    ),
+    _mutant(
         "leave not asked",
         "a move begins without the leave of its pool",
         (

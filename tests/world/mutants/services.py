@@ -6,6 +6,7 @@ from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.plant import Edit
 
 COUNT, GENERATIONS = "windows count once", "generations are used once"
+REFUSED = "refused evictions relieve nothing"
 SERVICES = (
     Mutant(
         "gap counted twice",
@@ -115,6 +116,20 @@ SERVICES = (
         ("evictions are within autonomy",),
         evicts=True,
         seed=8,
+    ),
+    Mutant(
+        "refused eviction still credited",
+        "an eviction that a budget refused counts as relief to come, so that no other pod is taken",
+        (
+            Edit(
+                "ensurance.usecases.on_evicted:OnEvicted._after",
+                "if gone or not own or seen.writer != ENSURANCE.name:",
+                "if True:",
+            ),
+        ),
+        (REFUSED,),
+        evicts=True,
+        seed="evictions-refused-by-a-budget.json",
     ),
     Mutant(
         "autonomy not counted",

@@ -4,7 +4,7 @@
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- with .Values.common.labels }}
 {{ toYaml . }}
 {{- end }}
@@ -13,9 +13,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- /* What begins the names of objects. */}}
 {{- define "slackwater.fullname" -}}
 {{- $name := .Values.nameOverride | default .Chart.Name }}
+{{- /* The name of a Service must not begin with a digit before Kubernetes 1.34. */}}
+{{- $release := .Release.Name }}
+{{- if regexMatch "^[0-9]" $release }}{{ $release = printf "sw-%s" $release }}{{ end }}
 {{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
-{{- else if contains $name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- else if contains $name $release }}{{ $release | trunc 40 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-%s" $release $name | trunc 40 | trimSuffix "-" }}{{ end }}
 {{- end }}
 
 {{- define "slackwater.prefix" -}}
@@ -34,7 +37,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "slackwater.metadata" -}}
 name: {{ include "slackwater.named" (list .root .name) }}
 {{- if not .cluster }}
-namespace: {{ .namespace | default .root.Release.Namespace }}
+namespace: {{ .namespace | default .root.Release.Namespace | quote }}
 {{- end }}
 labels:
   {{- with .component }}
@@ -50,7 +53,7 @@ annotations:
 
 {{- /* A further label of pods and selectors: two releases may share a namespace. */}}
 {{- define "slackwater.instance" -}}
-{{- if not .Values.plainNames }}app.kubernetes.io/instance: {{ .Release.Name }}{{ end }}
+{{- if not .Values.plainNames }}app.kubernetes.io/instance: {{ .Release.Name | quote }}{{ end }}
 {{- end }}
 
 {{- /* The labels that select the pods of a component, as JSON: takes a list of the root and its name. */}}

@@ -47,14 +47,18 @@ class ServiceAccounts:
 
     async def _run(self) -> None:
         while True:
-            for name in (CONTROL, ENROLMENT):
-                try:
-                    await self._put_in_force(name)
-                except (Unavailable, NatsError, TimeoutError, OSError, ValueError, KeyError) as error:
-                    _log.info("accounts of services are not compared", account=name, error=repr(error))
-                except Misconfigured as error:
-                    _log.error("the broker has an account that its authority did not sign", reason=error.message)
+            await self.put_in_force()
             await asyncio.sleep(CHECK_SECONDS)
+
+    async def put_in_force(self) -> None:
+        """Compare once. Errors are logged."""
+        for name in (CONTROL, ENROLMENT):
+            try:
+                await self._put_in_force(name)
+            except (Unavailable, NatsError, TimeoutError, OSError, ValueError, KeyError) as error:
+                _log.info("accounts of services are not compared", account=name, error=repr(error))
+            except Misconfigured as error:
+                _log.error("the broker has an account that its authority did not sign", reason=error.message)
 
     async def _put_in_force(self, name: str) -> None:
         account = self._authority.account(name).public

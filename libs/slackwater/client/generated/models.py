@@ -822,8 +822,8 @@ class KeptMovePlan(ApiObject):
 
 
 class KeptPlanStep(ApiObject):
-    """One move, after those before it. Loads are expected ones as shares of what is allocatable, the mean of CPU and
-    memory: 0.5 is half.
+    """One move, after those before it. Loads are shares of what is allocatable, the mean of the resources that the
+    profile balances: 0.5 is half.
     """
     pod: str
     pod_uid: str

@@ -66,7 +66,18 @@ def fleet_waterline(views: Iterable[ResourceView]) -> float | None:
     specs = [_mapping((view.document or {}).get("spec")) for view in views]
     if not specs:
         return DEFAULT_WATERLINE
-    rules = [rule for spec in specs if not spec.get("selector") for rule in _items(spec.get("rules"))]
+    return _lowest(spec for spec in specs if not spec.get("selector"))
+
+
+def own_waterlines(views: Iterable[ResourceView]) -> list[tuple[str, float]]:
+    """The lowest waterline on prod CPU pressure of each NodeQOS document that selects nodes, with its name."""
+    specs = {view.name: _mapping((view.document or {}).get("spec")) for view in views}
+    found = {name: _lowest([spec]) for name, spec in sorted(specs.items()) if spec.get("selector")}
+    return [(name, ratio) for name, ratio in found.items() if ratio is not None]
+
+
+def _lowest(specs: Iterable[Mapping[str, Any]]) -> float | None:
+    rules = [rule for spec in specs for rule in _items(spec.get("rules"))]
     ratios = [_ratio(metric.get("value")) for rule in rules if (metric := _of_prod_pressure(rule))]
     return min((ratio for ratio in ratios if ratio is not None), default=None)
 

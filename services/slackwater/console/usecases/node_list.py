@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from slackwater.console.domain.fleet import FRESH, NodeQuery, shown, state_of
+from slackwater.console.domain.policies import NODE_QOS, own_waterlines
 from slackwater.console.domain.tables import Heading, SortedTable, sort_rows
 from slackwater.console.domain.views import NodeView
 from slackwater.console.ports import ReadQueries
@@ -53,7 +55,10 @@ class NodeList:
     asked: NodeQuery
     found: int
     rows: Sequence[NodeRow]
-    waterline: float
+    waterline: float | None
+    """None: no rule in force has one."""
+    own_waterlines: Sequence[tuple[str, float]]
+    """Of NodeQOS documents that select nodes."""
     table: SortedTable[NodeView]
 
 
@@ -70,4 +75,6 @@ async def node_list(reads: ReadQueries, asked: NodeQuery, now: datetime, sort: s
         found, nodes = await reads.nodes_shown(asked, now - FRESH, waterline)
     last = max(1, -(-found // asked.limit))
     table = SortedTable(columns, nodes, found, 1 + asked.offset // asked.limit, last, sort)
-    return NodeList(now, asked, found, [node_row(node, now, waterline) for node in nodes], waterline, table)
+    rows = [node_row(node, now, waterline) for node in nodes]
+    shown_waterline = waterline if math.isfinite(waterline) else None
+    return NodeList(now, asked, found, rows, shown_waterline, own_waterlines(await reads.resources(NODE_QOS)), table)

@@ -30,7 +30,7 @@ from slackwater.console.domain.fleet import (
     held_pods,
     state_of,
 )
-from slackwater.console.domain.policies import NODE_QOS, fleet_waterline
+from slackwater.console.domain.policies import NODE_QOS, fleet_waterline, own_waterlines
 from slackwater.console.domain.pools import PoolRow
 from slackwater.console.domain.summary import summary_of
 from slackwater.console.domain.views import NodeView
@@ -90,6 +90,8 @@ class OverviewPage:
     totals: Totals
     waterline: float | None
     """None: no rule in force has one."""
+    own_waterlines: Sequence[tuple[str, float]]
+    """Of NodeQOS documents that select nodes."""
     gained: Gained
     lent: LentReport
     guards: Sequence[HeldPod]
@@ -141,6 +143,7 @@ async def overview_page(reads: ReadQueries, now: datetime, span: str = "1h", res
         history=history,
         totals=await reads.totals(fresh_after, waterline),
         waterline=waterline if math.isfinite(waterline) else None,
+        own_waterlines=own_waterlines(await reads.resources(NODE_QOS)),
         gained=await reads.gained(now.replace(hour=0, minute=0, second=0, microsecond=0), now),
         lent=await lent_report(reads, now, level),
         guards=await _guards(reads, now),

@@ -10,8 +10,10 @@ from typing import Final
 
 from slackwater.descheduling.move_history import Moves
 from slackwater.descheduling.placement import (
+    EXPECTED,
     ClusterPlacement,
     EvictionProposal,
+    LoadBasis,
     PlacedPod,
     PlacementNode,
     free_for_requests,
@@ -49,7 +51,7 @@ class PlanState(StrEnum):
 
 @record(frozen=True, slots=True)
 class KeptStep:
-    """One move of a plan, with the loads that it expects after the steps before it."""
+    """One move of a plan, with the loads that it expects after the steps before it, by the plan's basis."""
 
     pod_uid: str
     pod: str
@@ -103,6 +105,8 @@ class KeptPlan:
     measure_by_s: float | None = None
     """Then the gain is measured, whatever jobs have not ended."""
     measured_s: float | None = None
+    basis: LoadBasis = EXPECTED
+    """Of all loads, gains and imbalances: what the profile balances."""
     refusals: Mapping[str, int] = field(default_factory=dict)
     """How many pods were not proposed, by reason."""
     pools: Mapping[str, str] = field(default_factory=dict)
@@ -148,6 +152,7 @@ def kept_plan(
         nodes=len(cluster.nodes),
         pods=sum(len(pods) for pods in cluster.pods.values()),
         steps=accepted_steps(planned_steps(plan.moves), cluster),
+        basis=profile.basis,
         refusals=dict(plan.refusals),
         pools={pool: end.value for pool, end in plan.ends.items()},
         looping=tuple(plan.looping[:MOST_LOOPING]),
@@ -186,7 +191,9 @@ class StepCheck:
     """What is no longer as the plan assumed it; the problem among them."""
 
 
-def check_steps(steps: Sequence[KeptStep], cluster: ClusterPlacement, margin: float) -> list[StepCheck]:
+def check_steps(
+    steps: Sequence[KeptStep], cluster: ClusterPlacement, margin: float, basis: LoadBasis = EXPECTED
+) -> list[StepCheck]:
     """Returns what a snapshot says of each step, after those before it. `margin`: the part of the allocatable amounts
     of a target that stays free, unless the plan itself uses it."""
     world = _StepWorld(cluster)
@@ -199,7 +206,7 @@ def check_steps(steps: Sequence[KeptStep], cluster: ClusterPlacement, margin: fl
         loads = StepLoads()
         if pod is not None and not problem and step.target:
             proposal = EvictionProposal(pod, step.target, step.plugin, step.reason)
-            loads = step_loads(cluster, [*taken, proposal])[-1]
+            loads = step_loads(cluster, [*taken, proposal], basis)[-1]
             if loads.target_after > max(1 - margin, step.loads.target_after + GAIN_TOLERANCE) + 1e-9:
                 problem = f"{step.target} would be loaded to {loads.target_after:.0%}"
             else:
@@ -293,7 +300,7 @@ def plan_changes(
         old, most = (now_s - plan.made_s) / 60, APPLICABLE_S / 60
         found.append(f"the plan is {old:.0f} min old, and may be applied for {most:.0f} min")
     for number, (step, check) in enumerate(
-        zip(plan.steps, check_steps(plan.steps, cluster, profile.margin), strict=True), 1
+        zip(plan.steps, check_steps(plan.steps, cluster, profile.margin, plan.basis), strict=True), 1
     ):
         where = f"step {number}, {step.namespace}/{step.pod}"
         found += [f"{where}: {change}" for change in check.changes]

@@ -9,7 +9,7 @@ from statistics import pstdev
 from typing import Final
 
 from slackwater.descheduler.domain.kept_plans import GAIN_TOLERANCE, KeptPlan, KeptStep, PlanState
-from slackwater.descheduling.placement import ClusterPlacement, EvictionProposal, after_moves
+from slackwater.descheduling.placement import ClusterPlacement, EvictionProposal, LoadBasis, after_moves
 from slackwater.descheduling.placer import node_shares
 from slackwater.descheduling.profile_cycle import PlannedMove
 from slackwater.model.records import record
@@ -50,23 +50,23 @@ class JobState:
         return self.phase in {phase.value for phase in ENDED}
 
 
-def node_loads(cluster: ClusterPlacement) -> dict[str, float]:
-    """Returns the expected load of each node as a share of what is allocatable."""
-    return {node.name: node_shares(node, cluster.pods.get(node.name, ())) for node in cluster.nodes}
+def node_loads(cluster: ClusterPlacement, basis: LoadBasis) -> dict[str, float]:
+    """Returns the load of each node as a share of what is allocatable."""
+    return {node.name: node_shares(node, cluster.pods.get(node.name, ()), basis) for node in cluster.nodes}
 
 
-def imbalance(cluster: ClusterPlacement) -> float:
-    """Returns the standard deviation of the expected loads of nodes; 0 for fewer than two."""
-    return _deviation(node_loads(cluster))
+def imbalance(cluster: ClusterPlacement, basis: LoadBasis) -> float:
+    """Returns the standard deviation of the loads of nodes; 0 for fewer than two."""
+    return _deviation(node_loads(cluster, basis))
 
 
-def imbalances_of(cluster: ClusterPlacement, moves: Sequence[PlannedMove]) -> tuple[float, float]:
+def imbalances_of(cluster: ClusterPlacement, moves: Sequence[PlannedMove], basis: LoadBasis) -> tuple[float, float]:
     """Returns the imbalance now, and the one if every moved pod were on its target with the load it has."""
     proposals = [EvictionProposal(move.pod, move.target, move.plugin, move.reason) for move in moves]
-    after, loads = after_moves(cluster, proposals), node_loads(cluster)
+    after, loads = after_moves(cluster, proposals), node_loads(cluster, basis)
     touched = {name for move in moves for name in (move.pod.node, move.target)}
     part = ClusterPlacement([node for node in after.nodes if node.name in touched], after.pods)
-    return _deviation(loads), _deviation({**loads, **node_loads(part)})
+    return _deviation(loads), _deviation({**loads, **node_loads(part, basis)})
 
 
 def _deviation(loads: Mapping[str, float]) -> float:
@@ -99,7 +99,7 @@ def measured(plan: KeptPlan, jobs: Mapping[str, JobState], cluster: ClusterPlace
     What later steps of the plan brought there, or took away, is left out, as it is of the expected gain. So the two are
     equal if everything came as planned and nothing else changed.
     """
-    loads = node_loads(cluster)
+    loads = node_loads(cluster, plan.basis)
     places = {pod.uid: name for name, pods in cluster.pods.items() for pod in pods}
     later: dict[str, float] = {}
     steps: list[KeptStep] = []
@@ -119,7 +119,7 @@ def measured(plan: KeptPlan, jobs: Mapping[str, JobState], cluster: ClusterPlace
         steps=tuple(reversed(steps)),
         state=PlanState.MEASURED,
         measured_s=now_s,
-        imbalance_measured=imbalance(cluster),
+        imbalance_measured=imbalance(cluster, plan.basis),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from slackwater.descheduler.domain.kept_plans import KeptPlan, KeptStep, PlanState, plan_changes
 from slackwater.descheduling.documents import DeschedulerProfile, profile_of
 from slackwater.descheduling.move_history import Moves
-from slackwater.descheduling.placement import ClusterPlacement
+from slackwater.descheduling.placement import ClusterPlacement, LoadBasis, LoadSource
 from slackwater.descheduling.placement_document import placement_document, placement_from
 from slackwater.descheduling.placer import StepLoads
 
@@ -25,7 +25,10 @@ def plan_from(document: Mapping[str, Any]) -> KeptPlan:
     """Returns the plan of a `plan_document`. Raises KeyError, TypeError, ValueError for anything else."""
     steps = tuple(KeptStep(**{**step, "loads": StepLoads(**step["loads"])}) for step in document["steps"])
     looping = tuple(document["looping"])
-    return KeptPlan(**{**document, "state": PlanState(document["state"]), "steps": steps, "looping": looping})
+    source, weights = document["basis"]["source"], document["basis"]["weights"]
+    basis = LoadBasis(None if source is None else LoadSource(source), dict(weights))
+    state = PlanState(document["state"])
+    return KeptPlan(**{**document, "state": state, "steps": steps, "looping": looping, "basis": basis})
 
 
 def application_arguments(

@@ -25,8 +25,8 @@ class WantedPlan(BaseModel):
 
 
 class KeptPlanStep(BaseModel):
-    """One move, after those before it. Loads are expected ones as shares of what is allocatable, the mean of CPU and
-    memory: 0.5 is half."""
+    """One move, after those before it. Loads are shares of what is allocatable, the mean of the resources that the
+    profile balances: 0.5 is half."""
 
     pod: str
     pod_uid: str

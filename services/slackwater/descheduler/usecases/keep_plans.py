@@ -58,7 +58,7 @@ class KeepPlans:
         the plan that is recommended. Raises NotFound, Unavailable, Conflict."""
         made = await self._plans(profile)
         moves = made.plan.moves
-        imbalances = imbalances_of(made.cluster, moves)
+        imbalances = imbalances_of(made.cluster, moves, made.profile.basis)
         async with self._store.observe() as unit:
             identity, before = await self._identity(unit, made.profile.name, made.profile.generation, moves)
             now_s = made.made_at.timestamp()
@@ -67,7 +67,7 @@ class KeepPlans:
             if not dry_run:
                 await unit.save_plan(plan)
                 plan = replace(plan, generation=plan.generation + 1)
-        checks = check_steps(plan.steps, made.cluster, made.profile.margin)
+        checks = check_steps(plan.steps, made.cluster, made.profile.margin, plan.basis)
         return ShownPlan(plan, checks, obstacles=self._obstacles(plan)), before is None
 
     async def _identity(
@@ -124,7 +124,7 @@ class KeepPlans:
         profile, cluster, now_s = await self._plans.snapshot(unit, plan.profile)
         moves = moves_by_workload(await unit.moves())
         changes = plan_changes(plan, profile, cluster, moves, now_s)
-        checks = check_steps(plan.steps, cluster, 0.0 if profile is None else profile.margin)
+        checks = check_steps(plan.steps, cluster, 0.0 if profile is None else profile.margin, plan.basis)
         return ShownPlan(plan, checks, changes, self._obstacles(plan))
 
     def _obstacles(self, plan: KeptPlan) -> Sequence[str]:

@@ -18,8 +18,8 @@ class PoolModes:
 
     def __init__(self) -> None:
         self._cluster = Mode.OBSERVE
-        self._pools: dict[str, tuple[str, Mode]] = {}
-        """By name of the Autonomy: the pool and its mode."""
+        self._pools: dict[str, tuple[str, Mode, bool]] = {}
+        """By name of the Autonomy: the pool, its mode, and whether its budget of evictions is 0."""
 
     async def receive(self, event: Event[ResourceChanged]) -> None:
         """Note a document; kinds that say nothing of modes are passed over."""
@@ -31,14 +31,17 @@ class PoolModes:
         elif changed.kind == AUTONOMY.name:
             self._pools.pop(changed.name, None)
             if not changed.deleted:
-                self._pools[changed.name] = str(spec.get("nodePool") or changed.name), mode
+                has_none = spec.get("evictionsPerHour") == 0
+                self._pools[changed.name] = str(spec.get("nodePool") or changed.name), mode, has_none
 
     def obstacles(self, pools: Collection[str]) -> list[str]:
         """Returns why moves out of these pools cannot be carried out; empty: they can."""
-        modes = dict(self._pools.values())
-        found = {pool: modes.get(pool, self._cluster) for pool in sorted(set(pools))}
+        grants = {pool: (mode, has_none) for pool, mode, has_none in self._pools.values()}
+        found = {pool: grants.get(pool, (self._cluster, False)) for pool in sorted(set(pools))}
         return [
             f"pool {pool} is in mode {mode.value}, which evicts nothing: its Autonomy must have mode evict"
-            for pool, mode in found.items()
             if mode is not Mode.EVICT
+            else f"pool {pool} may evict 0 pods an hour: its Autonomy must have evictionsPerHour above 0"
+            for pool, (mode, has_none) in found.items()
+            if mode is not Mode.EVICT or has_none
         ]

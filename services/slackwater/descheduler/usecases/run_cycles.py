@@ -146,7 +146,7 @@ class RunCycles:
         cycle, decision = of
         now_s = now.timestamp()
         identity = plan_id(profile.name, profile.generation, plan.moves, decision)
-        kept = kept_plan(profile, plan, cluster, identity, imbalances_of(cluster, plan.moves), now_s)
+        kept = kept_plan(profile, plan, cluster, identity, imbalances_of(cluster, plan.moves, profile.basis), now_s)
         events = step_events(profile, cycle, kept.steps, decision, now)
         for move in events:
             await unit.publish(event_of(move, source=SERVICE, time=now))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from slackwater.migration.domain.disruption_budgets import budgets_of
+from slackwater.migration.domain.disruption_budgets import budgets_of, budgets_refusal
 from slackwater.migration.domain.sightings import SeenCluster, unready_of
 from slackwater.migration.domain.stored_jobs import ArbitrationState, MigrationLedger, StoredJob
 from slackwater.podmigration.budgets import DisruptionBudget
@@ -38,7 +38,7 @@ def snapshot_of(ledger: MigrationLedger, seen: SeenCluster, rules: ArbitrationRu
     names = {stored.name: _budgets(stored, seen, budgets) for stored in live} if budgets else {}
     selecting = {name for found in names.values() for name in found}
     return MigrationSnapshot(
-        waiting=[_waiting(stored, names) for stored in live if stored.job.step is MigrationStep.WAITING],
+        waiting=[_waiting(stored, names, seen) for stored in live if stored.job.step is MigrationStep.WAITING],
         active=[_active(stored, names) for stored in live if stored.job.step is not MigrationStep.WAITING],
         workloads=workloads,
         budgets={name: budget for name, budget in budgets.items() if name in selecting},
@@ -65,7 +65,7 @@ def after_plan(
         jobs[name] = replace(stored, pod=pod, job=admit(stored.job, now_s), hold=None)
     for name in plan.refused:
         stored = jobs[name]
-        jobs[name] = replace(stored, job=refuse(stored.job, REFUSED), hold=None)
+        jobs[name] = replace(stored, job=refuse(stored.job, _refusal(stored, seen) or REFUSED), hold=None)
     for name, held in plan.holds.items():
         stored = jobs[name]
         if stored.hold != held:
@@ -97,17 +97,33 @@ def _budgets(stored: StoredJob, seen: SeenCluster, budgets: Mapping[str, Disrupt
     """Of the pod as it is seen now, or was seen last: one that is gone may be counted as healthy still. One that has
     failed was not. A pod that is not ready counts in none that lets it go, and one that has not begun in none at all,
     as the API server has it."""
-    pod = seen.pods.get(stored.job.pod)
-    if stored.pod.failed or (pod is not None and pod.is_pending):
+    if _is_uncounted(stored, seen):
         return ()
-    labels = stored.pod.labels if pod is None else pod.pod.labels
-    names = budgets_of(seen.budgets, stored.pod.namespace, labels)
+    names = budgets_of(seen.budgets, stored.pod.namespace, _labels(stored, seen))
     if not _is_unready(stored, seen):
         return names
     return tuple(name for name in names if not budgets[name].lets_unready_go)
 
 
-def _waiting(stored: StoredJob, budgets: Mapping[str, Sequence[str]]) -> WaitingJob:
+def _refusal(stored: StoredJob, seen: SeenCluster) -> str:
+    """Why the pod can never be evicted; empty: it may be."""
+    if not seen.budgets or _is_uncounted(stored, seen):
+        return ""
+    return budgets_refusal(seen.budgets, stored.pod.namespace, _labels(stored, seen))
+
+
+def _is_uncounted(stored: StoredJob, seen: SeenCluster) -> bool:
+    """Whether the API server asks no budget about the pod: it has failed, or has not begun."""
+    pod = seen.pods.get(stored.job.pod)
+    return stored.pod.failed or (pod is not None and pod.is_pending)
+
+
+def _labels(stored: StoredJob, seen: SeenCluster) -> Mapping[str, str]:
+    pod = seen.pods.get(stored.job.pod)
+    return stored.pod.labels if pod is None else pod.pod.labels
+
+
+def _waiting(stored: StoredJob, budgets: Mapping[str, Sequence[str]], seen: SeenCluster) -> WaitingJob:
     return WaitingJob(
         id=stored.name,
         pod=stored.job.pod,
@@ -119,6 +135,7 @@ def _waiting(stored: StoredJob, budgets: Mapping[str, Sequence[str]]) -> Waiting
         priority=stored.request.priority,
         qos=stored.pod.qos,
         budgets=budgets.get(stored.name, ()),
+        refusal=_refusal(stored, seen),
         paused=stored.job.paused,
         hold=stored.hold,
     )

@@ -16,6 +16,7 @@ UNCOUNTED_S: Final = 60.0
 """A pod that a move has ended is counted by then. A publisher says nothing where the replacement came at once."""
 AHEAD_S: Final = 600.0
 """A pod that ended so far ahead of the clock is of a clock that was wrong."""
+SHOWN: Final = 3
 CLOCKS_S: Final = 2.0
 """By how much the clocks of two services may differ."""
 _TOOK_THE_POD: Final = frozenset(
@@ -61,6 +62,17 @@ BudgetsByNamespace = Mapping[str, Iterable[SeenBudget]]
 def budgets_of(budgets: BudgetsByNamespace, namespace: str, labels: Mapping[str, str]) -> tuple[str, ...]:
     """Returns the names of the budgets that hold for a pod."""
     return tuple(seen.budget.name for seen in budgets.get(namespace, ()) if seen.selects(labels))
+
+
+def budgets_refusal(budgets: BudgetsByNamespace, namespace: str, labels: Mapping[str, str]) -> str:
+    """Returns why the API server evicts no such pod, whatever its budgets allow; empty if it may. A budget that cannot
+    be read does not count, because it may not select the pod."""
+    readable = [seen for seen in budgets.get(namespace, ()) if seen.selector is not None]
+    names = [seen.budget.name for seen in readable if seen.selects(labels)]
+    if len(names) < 2:
+        return ""
+    listed = f"{', '.join(names[:-1][:SHOWN])} and {names[-1]}"
+    return f"{listed} select its pod: the API server evicts no pod of two budgets"
 
 
 def taken_pods(

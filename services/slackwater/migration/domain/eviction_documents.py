@@ -19,8 +19,7 @@ START_AGAIN_S: Final = 30.0
 """A start that the agent has taken up, and whose end is not known for so long, is declared again: the agent repeats its
 answer, and the broker may have lost the one before. Longer than a start usually takes."""
 REFUSED_S: Final = 30.0
-"""Pause before an eviction that was refused is asked for again, under another id."""
-_NOT_YET: Final = frozenset({EvictionOutcome.REFUSED, EvictionOutcome.EXPIRED})
+"""Pause before an eviction that did not begin is asked for again, under another id."""
 
 
 @record(frozen=True, slots=True)
@@ -98,12 +97,12 @@ def with_withdrawals(
 
 
 def asked_again(stored: StoredJob, seen: SeenCluster, now_s: float) -> StoredJob:
-    """Returns an evicting job with a new attempt, once its refusal is long enough ago. Its pod was not evicted so far,
-    so a replacement starts from now on."""
+    """Returns an evicting job with a new attempt, once its eviction expired long enough ago. Its pod was not evicted so
+    far, so a replacement starts from now on."""
     said = seen.evictions.get(stored.eviction_key)
     if stored.job.step is not MigrationStep.EVICTING or said is None:
         return stored
-    if EvictionOutcome(said.outcome) not in _NOT_YET:
+    if EvictionOutcome(said.outcome) is not EvictionOutcome.EXPIRED:
         return stored
     if stored.refused_s is None or stored.refused_s < said.completed_s:
         stored = replace(stored, refused_s=max(said.completed_s, stored.evicting_s or 0.0))

@@ -106,6 +106,7 @@ def view_of(document: Mapping[str, Any]) -> MoveView:
         reservation=ReservationState(document["reservation"]),
         reservation_node=document["reservation_node"],
         eviction=EvictionAnswer(document["eviction"]),
+        eviction_detail=document.get("eviction_detail", ""),
         replacement=Replacement(document["replacement"]),
         replacement_uid=document["replacement_uid"],
         replacement_detail=document.get("replacement_detail", ""),

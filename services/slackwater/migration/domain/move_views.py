@@ -59,6 +59,7 @@ def view_of_move(
         reservation=ReservationState.ABSENT if reservation is None else reservation_state(reservation, now_s),
         reservation_node="" if reservation is None else reservation.placed_on,
         eviction=eviction_answer(stored, seen, grace_s),
+        eviction_detail=_eviction_detail(stored, seen),
         replacement=_replacement(uid, seen),
         replacement_uid=uid if started is None else started.pod_uid,
         start=start_answer(started),
@@ -67,6 +68,11 @@ def view_of_move(
         start_detail="" if started is None else started.detail or started.state.value,
         can_return=stored.job.starts_replacement and can_return(stored, seen),
     )
+
+
+def _eviction_detail(stored: StoredJob, seen: SeenCluster) -> str:
+    said = seen.evictions.get(stored.eviction_key)
+    return "" if said is None else said.detail
 
 
 def _replacement(uid: str, seen: SeenCluster) -> Replacement:
@@ -148,7 +154,9 @@ def eviction_answer(stored: StoredJob, seen: SeenCluster, grace_s: float) -> Evi
             return EvictionAnswer.COMPLETED
         if outcome is EvictionOutcome.FAILED:
             return EvictionAnswer.NONE
-        return EvictionAnswer.WITHDRAWN if withdrawing else EvictionAnswer.REFUSED
+        if withdrawing:
+            return EvictionAnswer.WITHDRAWN
+        return EvictionAnswer.REFUSED if outcome is EvictionOutcome.REFUSED else EvictionAnswer.NOT_YET
     if not withdrawing or not stored.withdrawn_generation:
         return EvictionAnswer.NONE
     generation, observed_s = seen.observed.get(stored.job.node, (0, 0.0))

@@ -10,6 +10,7 @@ from typing import Any, Final
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import Action, DecisionRecord, Input, Replay, Term
 from slackwater.events.migration_changed import MigrationChanged
+from slackwater.migration.domain.arbitration_round import REFUSED
 from slackwater.migration.domain.job_replay import (
     ADMISSION,
     RANK,
@@ -48,7 +49,8 @@ def admission_record(stored: StoredJob, snapshot: MigrationSnapshot, generation:
     if step is MigrationStep.ADMITTED:
         reason, terms, text = Reason.MIGRATION_ADMITTED, [Term(name="admitted", value=1)], "no limit holds it"
     elif hold is None:
-        reason, terms, text = Reason.MIGRATION_REFUSED, [Term(name="replicas to spare", value=0)], stored.job.message
+        what = "replicas to spare" if stored.job.message == REFUSED else "evictions of its pod"
+        reason, terms, text = Reason.MIGRATION_REFUSED, [Term(name=what, value=0)], stored.job.message
     else:
         reason, text = Reason.MIGRATION_HELD, hold.message
         terms = [Term(name="limit", value=hold.limit), Term(name="in use", value=-hold.count, note=hold.scope)]

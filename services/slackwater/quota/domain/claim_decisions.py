@@ -15,8 +15,7 @@ from slackwater.fairshare.arbitration_plan import (
     QueuePlace,
     WaitReason,
 )
-from slackwater.fairshare.tree import Amounts, is_cpu
-from slackwater.model.quantities import format_cpu, format_memory
+from slackwater.fairshare.tree import Amounts, amount_text, is_cpu
 from slackwater.model.records import record
 
 PLACES = "places"
@@ -63,13 +62,6 @@ def decisions_of(
     for place in plan.places:
         if place.claim in told:
             yield _queued(place)
-
-
-def amount_text(resource: str, amount: int) -> str:
-    """Returns an amount as people write it."""
-    if is_cpu(resource):
-        return format_cpu(amount)
-    return format_memory(amount) if resource.endswith("memory") else str(amount)
 
 
 def unit_of(resource: str) -> str:

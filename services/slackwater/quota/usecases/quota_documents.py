@@ -14,10 +14,9 @@ from slackwater.fairshare.documents import (
     pool_of,
     quota_of,
 )
-from slackwater.fairshare.tree import Amounts, Quota
+from slackwater.fairshare.tree import Amounts, Quota, amount_text
 from slackwater.fairshare.validation import QuotaRefusal, QuotaRule, deletion_refusals, refusals
 from slackwater.model.errors import Conflict, InvalidInput, SlackwaterError
-from slackwater.quota.domain.claim_decisions import amount_text
 from slackwater.resources.hooks import Hooks, InForce
 from slackwater.resources.names import CLUSTER
 from slackwater.resources.store import StoredResource

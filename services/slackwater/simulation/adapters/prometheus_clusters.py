@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from slackwater.model.errors import InvalidInput
 from slackwater.simulation.adapters.prometheus import Labels, Points
@@ -92,14 +92,28 @@ def _twins(pods: Iterable[_PodInfo]) -> list[tuple[_PodInfo, _PodInfo]]:
 
 
 def _divides(name: str, pods: Iterable[_PodInfo], twins: Iterable[tuple[_PodInfo, _PodInfo]]) -> list[str]:
-    """Returns the values of a label if it divides pods into clusters, else nothing."""
+    """Returns the values of a label if it divides pods into clusters, else nothing. Nodes of two clusters may have the
+    same names, and their pods different ones: then only a label that says so by its name is proof."""
     by_pod, by_node, by_target = (dict(groups) for groups in _values_by(name, pods))
     values = sorted({value for of_pod in by_pod.values() for value in of_pod})
-    if len(values) < 2 or _several(by_pod) or (_several(by_target) and not _is_of_cluster(name)):
+    if len(values) < 2 or _several(by_pod):
+        return []
+    if _is_of_cluster(name):
+        return values if _coexist(name, pods) else []
+    if _several(by_target):
         return []
     has_twins = any(one.labels.get(name, "") != other.labels.get(name, "") for one, other in twins)
     divides_nodes = name not in _OF_TARGETS and not _several(by_node)
     return values if has_twins or divides_nodes else []
+
+
+def _coexist(name: str, pods: Iterable[_PodInfo]) -> bool:
+    """Returns whether pods have different values at one moment, because a cluster may have been renamed."""
+    values: dict[float, set[str]] = defaultdict(set)
+    for pod in pods:
+        for moment in pod.moments:
+            values[moment].add(pod.labels.get(name, ""))
+    return _several(values)
 
 
 def _values_by(name: str, pods: Iterable[_PodInfo]) -> Iterator[dict[object, set[str]]]:
@@ -110,7 +124,7 @@ def _values_by(name: str, pods: Iterable[_PodInfo]) -> Iterator[dict[object, set
     yield from groups
 
 
-def _several(groups: Mapping[object, set[str]]) -> bool:
+def _several(groups: Mapping[Any, set[str]]) -> bool:
     return any(len(values) > 1 for values in groups.values())
 
 

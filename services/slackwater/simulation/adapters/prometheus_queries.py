@@ -38,18 +38,21 @@ class PrometheusQueries:
 
     @property
     def usage(self) -> dict[TraceResource, str]:
-        """In milli-cores and bytes; %d is the window of the rate.
+        """In milli-cores and bytes; %d is the window of a rate.
 
         A container that restarted has another series by `id`, and the old one is still there for minutes: the greatest
         at a moment counts, and then the sum of containers. The innermost max removes duplicates: two scrape jobs or
-        replicas may export the same container under different target labels. A counter by `cpu` is added up.
+        replicas may export the same container under different target labels. Counters by processor are added up where
+        there is no `total`: both are there for a while after a kubelet's settings have changed.
         """
-        cpu = self._of("container_cpu_usage_seconds_total", *_CONTAINERS)
+        container = "container_cpu_usage_seconds_total"
+        total = self._of(container, *_CONTAINERS, 'cpu="total"')
+        processors = self._of(container, *_CONTAINERS, 'cpu!="total"')
         memory = self._of("container_memory_working_set_bytes", *_CONTAINERS)
         return {
             TraceResource.CPU: (
-                f"sum by ({_POD}) (max by ({_CONTAINER}) (sum by ({_CONTAINER}, id) "
-                f"(max by ({_CONTAINER}, id, cpu) (rate({cpu}[%ds]))))) * 1000"
+                f"sum by ({_POD}) (max by ({_CONTAINER}) (max by ({_CONTAINER}, id) (rate({total}[%ds])) or "
+                f"sum by ({_CONTAINER}, id) (max by ({_CONTAINER}, id, cpu) (rate({processors}[%ds]))))) * 1000"
             ),
             TraceResource.MEMORY: f"sum by ({_POD}) (max by ({_CONTAINER}) ({memory}))",
         }

@@ -116,7 +116,7 @@ def read(server: Prometheus, span: TimeRange, title: str, selector: str = "") ->
     window = max(300, 2 * span.step)
     usage = {}
     for each, query in queries.usage.items():
-        told = server.range(query % window if "%d" in query else query, span)
+        told = server.range(query.replace("%d", str(window)), span)
         _refuse_renamed(title, told)
         usage[each] = _by_pod(grid, told)
     for each, of_pods in usage.items():

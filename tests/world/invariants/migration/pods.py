@@ -17,10 +17,10 @@ from slackwater.events.intent_declared import IntentDeclared
 from slackwater.intents.controls import MIGRATION as WRITER
 from slackwater.migration.domain.stored_jobs import StoredJob
 from slackwater.model.eviction_outcomes import EvictionOutcome
-from slackwater.podmigration.jobs import MoveOutcome
+from slackwater.podmigration.jobs import MigrationReason, MigrationStep, MoveOutcome
 
-AGAIN: Final = frozenset({EvictionOutcome.REFUSED, EvictionOutcome.EXPIRED})
-"""Answers after which an eviction may be asked for under a new id."""
+AGAIN: Final = EvictionOutcome.EXPIRED
+"""The answer after which an eviction may be asked for under a new id: others are final."""
 GONE: Final = frozenset(
     {
         *(MoveOutcome.MOVED, MoveOutcome.EVICTED, MoveOutcome.REPLACEMENT_PENDING, MoveOutcome.POD_VANISHED),
@@ -51,7 +51,7 @@ class PodLives:
 class PodsEndByTheirMoves(Invariant):
     """A pod ends by an eviction only if a committed job of that pod asked for it, and each job ends one pod at most. An
     eviction is declared for the pod of its job, never for a dry run, and under a new id only after the answer to the
-    last one was that nothing happened."""
+    last one was that it did not begin in time: what is refused for good is not asked for again."""
 
     NAME = "pods end by their moves"
     KINDS: ClassVar = (Kind.COMMITTED, Kind.STORED, Kind.POD_STARTED, Kind.POD_ENDED, Kind.POD_SIGNALLED)
@@ -80,9 +80,10 @@ class PodsEndByTheirMoves(Invariant):
 
     def _commit(self, step: Step) -> None:
         commit = move_commit_of(step)
-        for _, after in () if commit is None else commit.jobs.values():
+        for before, after in () if commit is None else commit.jobs.values():
             if after is not None and after.evicting_s is not None and after.is_live:
                 self._ask(after)
+                self._check_refusal(before, after)
 
     def _ask(self, stored: StoredJob) -> None:
         identity = stored.eviction_id
@@ -92,10 +93,17 @@ class PodsEndByTheirMoves(Invariant):
             raise Violation(f"{stored.job.id} is a dry run, and evicts {stored.job.pod}")
         if stored.attempt > 1:
             before = f"{stored.job.id}-{stored.attempt - 1}"
-            if self._answers.get(before) not in AGAIN:
+            if self._answers.get(before) is not AGAIN:
                 said = self._answers.get(before, "nothing")
                 raise Violation(f"{identity} is asked for; the answer to {before} was {said}")
         self._asked[identity] = stored
+
+    def _check_refusal(self, before: StoredJob | None, after: StoredJob) -> None:
+        """A job that takes in a refusal for good ends in the same commit, unless it is withdrawn."""
+        is_news = before is None or before.job.reason is not MigrationReason.FAILED_EVICT
+        is_waiting = after.job.step is MigrationStep.EVICTING and after.job.reason is MigrationReason.FAILED_EVICT
+        if is_news and is_waiting and self._answers.get(after.eviction_id) is EvictionOutcome.REFUSED:
+            raise Violation(f"{after.eviction_id} was refused for good, and {after.job.id} waits for its time")
 
     def _store(self, step: Step) -> None:
         if (completed := payload_of(step, EvictionCompleted)) is not None:

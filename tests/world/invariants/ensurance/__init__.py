@@ -1,0 +1,1 @@
+"""Invariants of ensurance: what its evictions relieve."""
