@@ -41,7 +41,9 @@ def crd_objects() -> Mapping[str, Sequence[Manifest]]:
 
 def plain_manifest() -> str:
     """Returns all of them as one manifest."""
-    return f"# {_HEADER}\n" + "---\n".join(yaml_text(one) for objects in crd_objects().values() for one in objects)
+    return f"# {_HEADER}\n" + "---\n".join(
+        yaml_text(manifest) for objects in crd_objects().values() for manifest in objects
+    )
 
 
 def chart_templates() -> Mapping[Path, str]:
@@ -51,7 +53,7 @@ def chart_templates() -> Mapping[Path, str]:
 
 def _template(objects: Sequence[Manifest]) -> str:
     switch = "rbac.create" if objects[0]["kind"] == "ClusterRole" else "crds.install"
-    body = "".join(f"---\n{_templated(one)}" for one in objects)
+    body = "".join(f"---\n{_templated(manifest)}" for manifest in objects)
     return f"{{{{- /* {_HEADER} */}}}}\n{{{{- if .Values.{switch} }}}}\n{body}{{{{- end }}}}\n"
 
 

@@ -77,7 +77,9 @@ def _rendered(*values: Mapping[str, Any]) -> list[list[Tree]]:
 
     with helm.Chart.load(str(CHART)) as chart:
         answers = [chart.render(dict(given), name=NAMESPACE, namespace=NAMESPACE) for given in values]
-    texts = ("\n---\n".join(text for name, text in sorted(one.items()) if name.endswith(".yaml")) for one in answers)
+    texts = (
+        "\n---\n".join(text for name, text in sorted(files.items()) if name.endswith(".yaml")) for files in answers
+    )
     return [[manifest for manifest in yaml.safe_load_all(text) if manifest] for text in texts]
 
 

@@ -25,11 +25,10 @@ from tests.support.reports import described, pod_usage, report
 
 from slackwater.bus.codec.cloudevents import Message, encode
 from slackwater.bus.read.unread import UnreadSubjects
-from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import decode_body
 from slackwater.events.codec.packed import pack
 from slackwater.events.decision_recorded import DecisionRecorded
-from slackwater.events.envelope import Payload, event_of
+from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.registry import BROADCASTS, EVENTS
 from slackwater.events.usage_reported import UsageReported
@@ -83,17 +82,11 @@ def values() -> Mapping[str, bytes]:
     }
 
 
-def readers() -> Iterator[tuple[str, type[Payload], fast_decode.Read]]:
-    """The decoders of events, by name."""
-    for payload in (*EVENTS, *BROADCASTS):
-        yield payload.TYPE, payload, fast_decode.read
-
-
 def cases() -> Iterator[tuple[str, str, bytes, Read]]:
     """Reader, attack, bytes, and what reads them: each list and object of every event and of every kind's spec."""
     attacks = values()
-    for name, payload, read in readers():
-        body_of = partial(_event, payload, read)
+    for payload in (*EVENTS, *BROADCASTS):
+        name, body_of = payload.TYPE, partial(decode_body, payload)
         yield from ((name, attack, value, body_of) for attack, value in attacks.items())
         for field in _open_fields(payload.wire().model_json_schema()):
             for attack, value in attacks.items():
@@ -120,11 +113,7 @@ def measure() -> dict[str, Any]:
         per_megabyte = round(milliseconds / size * MEGABYTE, 1)
         found.append(Case(reader, attack, len(body), per_megabyte, round(peak / size, 1), answer[:120]))
     late = _late_unknown()
-    unknown = {
-        name: _apart(late, partial(_event, payload, read))[0]
-        for name, payload, read in readers()
-        if payload is UsageReported
-    }
+    unknown = {UsageReported.TYPE: _apart(late, partial(decode_body, UsageReported))[0]}
     slowest = sorted(found, key=lambda case: -case.ms_per_megabyte)[:5]
     largest = sorted(found, key=lambda case: -case.times_its_bytes)[:5]
     return {
@@ -176,10 +165,6 @@ def _open_fields(schema: Mapping[str, Any]) -> list[str]:
         )
 
     return [name for name, shape in schema.get("properties", {}).items() if is_open(shape)]
-
-
-def _event(payload: type[Payload], read: fast_decode.Read, body: bytes) -> object:
-    return decode_body(payload, body, read)
 
 
 def _document(model: type[Resource], body: bytes) -> object:

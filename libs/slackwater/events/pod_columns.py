@@ -17,9 +17,9 @@ from slackwater.events.measures import PodUsage
 from slackwater.events.report_columns import DistributionColumns, amounts, ratios
 from slackwater.model.pods import Pod
 
-values_of = attrgetter("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
+values_of = attrgetter(*report_columns.VALUES)
 """The fields of a Distribution in order of declaration."""
-VALUES = 8
+_VALUES = len(report_columns.VALUES)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +90,7 @@ def _of_joined(pods: JoinedPods) -> PodsByColumns:
 
 def _array(columns: DistributionColumns, count: int) -> NDArray[np.int64]:
     """The distributions as an array of shape n x 8."""
-    table = np.empty((VALUES, count), np.int64)
+    table = np.empty((_VALUES, count), np.int64)
     for row, column in zip(table, report_columns.table_of(columns, count), strict=True):
         row[:] = column
     return table.T
@@ -98,4 +98,4 @@ def _array(columns: DistributionColumns, count: int) -> NDArray[np.int64]:
 
 def table_of(rows: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:
     """The rows as an array of shape n x 8. Raises OverflowError for a value that does not fit into 64 bits."""
-    return np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=VALUES * len(rows)).reshape(-1, VALUES)
+    return np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=_VALUES * len(rows)).reshape(-1, _VALUES)

@@ -61,10 +61,8 @@ class Handler:
         return sum(number in batch for batch in self.batches)
 
 
-def settler_of(
-    handler: Handler, letters: Letters, read: fast_decode.Read | None = None
-) -> Settler[NodeLivenessChanged]:
-    return Settler(NodeLivenessChanged, "c", SPEC, handler, letters, Counters(), read=read)
+def settler_of(handler: Handler, letters: Letters) -> Settler[NodeLivenessChanged]:
+    return Settler(NodeLivenessChanged, "c", SPEC, handler, letters, Counters())
 
 
 async def test_a_batch_that_fails_is_handled_message_by_message_in_the_same_settlement() -> None:
@@ -112,14 +110,19 @@ RAISED = [
 
 
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
-async def test_whatever_a_decoder_raises_costs_that_message_only(error: Exception) -> None:
+async def test_whatever_a_decoder_raises_costs_that_message_only(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = fast_decode.read
+
     def reading(payload: type[fast_decode.P], body: bytes) -> fast_decode.P | None:
         if b'"n2"' in body:
             raise error
-        return fast_decode.read(payload, body)
+        return read(payload, body)
 
+    monkeypatch.setattr(fast_decode, "read", reading)
     handler, letters, told = Handler(), Letters(), [message(number) for number in (1, 2, 3)]
-    await settler_of(handler, letters, read=reading).settle(told)
+    await settler_of(handler, letters).settle(told)
     assert handler.batches == [[1, 3]]
     assert [each_.words for each_ in told] == [["ack"], ["term"], ["ack"]]
     assert letters[0].reason == "decoder_failed"

@@ -229,7 +229,7 @@ BROKER_GUARDS = (
         "ticket only logged",
         "a ticket above its share is not refused",
         "bus.access.ticket_guard:TicketGuard._read",
-        "await self._store(dict.fromkeys(excess.tickets, until))",
+        "await self._refuse(excess.tickets)",
         "pass",
         "integration/access/test_tickets_are_bounded.py",
     ),

@@ -98,20 +98,23 @@ class TicketGuard:
             _log.warning("the broker does not say which connections have tickets", error=repr(error))
             return
         if excess.tickets:
-            until = int(self._now() + HOLD_SECONDS)
-            async with self._turn:
-                await self._store(dict.fromkeys(excess.tickets, until))
-        for name, reason in excess.tickets.values():
-            node = text_of_token(name)
-            self._metrics.held.labels(self._metrics.node_label(node)).inc()
-            _log.warning("a ticket is refused for a while", node=node, seconds=HOLD_SECONDS, reason=reason)
+            await self._refuse(excess.tickets)
         with suppress(NatsError, OSError):
             for number in excess.connections:
                 body = json.dumps({"cid": number}).encode()
                 await self._system.publish(kick(server), body, reply=self._ignored)  # without one nothing is done
 
-    async def _store(self, tickets: Mapping[str, int]) -> None:
-        """Revoke these tickets, too, and let those in whose time is over."""
+    async def _refuse(self, tickets: Mapping[str, tuple[str, str]]) -> None:
+        until = int(self._now() + HOLD_SECONDS)
+        async with self._turn:
+            is_stored = await self._store(dict.fromkeys(tickets, until))
+        for name, reason in tickets.values() if is_stored else ():
+            node = text_of_token(name)
+            self._metrics.held.labels(self._metrics.node_label(node)).inc()
+            _log.warning("a ticket is refused for a while", node=node, seconds=HOLD_SECONDS, reason=reason)
+
+    async def _store(self, tickets: Mapping[str, int]) -> bool:
+        """Revoke these tickets, too, and let those in whose time is over. Returns whether the broker has it so."""
         try:
             stored = await self._system.request(claims_lookup(self._account), timeout=UPDATE_SECONDS)
             account = stored.data.decode("ascii", "replace")
@@ -121,8 +124,9 @@ class TicketGuard:
                 await store_account(self._system, changed)
         except (Unavailable, Misconfigured, NatsError, TimeoutError, OSError) as error:
             _log.warning("access with tickets is not changed yet", error=repr(error))
-            return
+            return False
         self._ends_at = min(revoked.values(), default=None)
+        return True
 
 
 def _connection(connection: Mapping[str, Any], at: datetime) -> TicketConnection:

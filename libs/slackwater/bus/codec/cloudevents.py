@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.codec.unknown_values import Lost
 from slackwater.events.envelope import KEY_POSITION, Event, Payload, agent_source, built, is_of_agent
@@ -70,14 +69,13 @@ def decode(
     headers: Mapping[str, str] | None,
     body: bytes,
     *,
-    read: fast_decode.Read = fast_decode.read,
     lost: Lost | None = None,
     find: FindRoster = no_roster,
 ) -> Event[P]:
     """Returns the event in a message expected to hold a `payload`; `lost`, `find`: see decode_body. Raises Undecodable
     with the reason as code, RosterMissing.
     """
-    return built(Event, attributes_of(payload, headers) | {"data": decode_body(payload, body, read, lost, find)})
+    return built(Event, attributes_of(payload, headers) | {"data": decode_body(payload, body, lost, find)})
 
 
 def attributes_of(payload: type[Payload], headers: Mapping[str, str] | None) -> dict[str, Any]:
@@ -104,7 +102,6 @@ def decode_on(
     headers: Mapping[str, str] | None,
     body: bytes,
     *,
-    read: fast_decode.Read = fast_decode.read,
     lost: Lost | None = None,
     find: FindRoster = no_roster,
 ) -> Event[P]:
@@ -115,7 +112,7 @@ def decode_on(
     sender, whatever `ce-source` says. A body that names another node is forged or defective and is
     not delivered.
     """
-    attributes, data = attributes_of(payload, headers), decode_body(payload, body, read, lost, find)
+    attributes, data = attributes_of(payload, headers), decode_body(payload, body, lost, find)
     if payload.FROM_AGENT:
         is_agent = is_of_agent(payload, subject)
         attributes["source"] = agent_source(data.key().split("/")[0]) if is_agent else subject.rpartition(".")[2]

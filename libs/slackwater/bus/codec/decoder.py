@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from slackwater.bus.codec.cloudevents import attributes_of, decode_on
 from slackwater.bus.codec.failures import DECODER_FAILED, detail_of, is_of_machine
 from slackwater.bus.codec.lost_values import lost_values
-from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.codec.unknown_values import Lost
 from slackwater.events.envelope import Event, Payload
@@ -26,7 +25,6 @@ def decode_message(
     headers: Mapping[str, str] | None,
     body: bytes,
     *,
-    read: fast_decode.Read = fast_decode.read,
     find: FindRoster = no_roster,
 ) -> Event[P]:
     """As slackwater.bus.codec.cloudevents.decode_on; what unknown values have lost is counted and logged. Raises
@@ -34,7 +32,7 @@ def decode_message(
     machine is out of memory.
     """
     lost = Lost()
-    event = _refusing(lambda: decode_on(subject, payload, headers, body, read=read, lost=lost, find=find))
+    event = _refusing(lambda: decode_on(subject, payload, headers, body, lost=lost, find=find))
     if lost:
         lost_values().note(payload.TYPE, lost, subject)
     return event

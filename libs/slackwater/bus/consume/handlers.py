@@ -45,7 +45,6 @@ from slackwater.bus.port import (
     Settlement,
     Worth,
 )
-from slackwater.events.codec import fast_decode
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.rosters import FindRoster, no_roster
 from slackwater.model.errors import Conflict, Fenced, InvalidInput, Unavailable
@@ -255,7 +254,6 @@ class Handling(Generic[P]):
         bury: Bury,
         counters: Counters,
         *,
-        read: fast_decode.Read | None = None,
         find: FindRoster = no_roster,
     ) -> None:
         self._find = find
@@ -263,7 +261,6 @@ class Handling(Generic[P]):
         self._name = name
         self._verdicts = Verdicts(name, handler, counters)
         self._store_letter = bury
-        self._read = read or fast_decode.read
         self.counters = counters
         self.meter = BusMetrics(process_meters()).of(name)
 
@@ -272,9 +269,7 @@ class Handling(Generic[P]):
         decode it now.
         """
         try:
-            event = decode_message(
-                message.subject, self._payload, message.headers, message.body, read=self._read, find=self._find
-            )
+            event = decode_message(message.subject, self._payload, message.headers, message.body, find=self._find)
         except Undecodable as error:
             return self.undecodable(error.code, error.message)
         return Received(event, message.stream_sequence, deliveries, subject_key(message.subject), stored_at_seconds)

@@ -20,7 +20,6 @@ from slackwater.bus.consume.stats import Counters
 from slackwater.bus.consume.unread_removal import Remove
 from slackwater.bus.port import BatchHandler, Done, Received, Reject, Retry, Settlement, Worth
 from slackwater.bus.rosters.known_rosters import KnownRosters
-from slackwater.events.codec import fast_decode
 from slackwater.events.envelope import Payload, is_in_its_shard
 from slackwater.events.rosters import RosterMissing, no_roster
 from slackwater.model.errors import Unavailable
@@ -97,7 +96,6 @@ class Settler(Generic[P]):
         bury: Bury,
         counters: Counters,
         *,
-        read: fast_decode.Read | None = None,
         rosters: KnownRosters | None = None,
         worth: Worth | None = None,
         gates: Sequence[Gate] = (),
@@ -105,7 +103,7 @@ class Settler(Generic[P]):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         find = no_roster if rosters is None else rosters.find
-        self._handling = Handling(payload, consumer, handler, bury, counters, read=read, find=find)
+        self._handling = Handling(payload, consumer, handler, bury, counters, find=find)
         self._rosters = rosters
         self._is_worth_reading = worth
         self._gates = gates

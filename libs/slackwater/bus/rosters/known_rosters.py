@@ -42,7 +42,7 @@ class KnownRosters:
 
     async def load(self, missing: Iterable[RosterMissing]) -> None:
         """Read these rosters, each from its slot. Raises Unavailable."""
-        slots = list(dict.fromkeys((one.node, one.slot) for one in missing))
+        slots = list(dict.fromkeys((report.node, report.slot) for report in missing))
         for start in range(0, len(slots), LOADS_AT_ONCE):
             await asyncio.gather(*(self._load(node, slot) for node, slot in slots[start : start + LOADS_AT_ONCE]))
 
@@ -77,6 +77,6 @@ class KnownRosters:
 
 def _sharing(roster: Roster, before: Roster) -> Roster:
     """Returns the roster with the pods of the one before where they are described alike: most are."""
-    known = {pod.uid: pod for pod in before.pods}
-    pods = tuple(same if (same := known.get(pod.uid)) == pod and same is not None else pod for pod in roster.pods)
+    earlier = {pod.uid: pod for pod in before.pods}
+    pods = tuple(same if (same := earlier.get(pod.uid)) == pod and same is not None else pod for pod in roster.pods)
     return replace(roster, pods=pods)

@@ -48,7 +48,6 @@ _TYPED_FREELY: Final = 65_536
 def decode_body(
     payload: type[P],
     body: bytes,
-    read: fast_decode.Read = fast_decode.read,
     lost: Lost | None = None,
     find: FindRoster = no_roster,
 ) -> P:
@@ -57,8 +56,8 @@ def decode_body(
     check_text(body)
     if len(body) > _TYPED_FREELY:
         _check_budget(body, is_typed=True)
-    known = _joined(payload, body, find) if issubclass(payload, UsageReported) else read(payload, body)
-    return validated(payload, body, lost, find) if known is None else cast(P, known)
+    event = _joined(payload, body, find) if issubclass(payload, UsageReported) else fast_decode.read(payload, body)
+    return validated(payload, body, lost, find) if event is None else cast(P, event)
 
 
 def _joined(payload: type[UsageReported], body: bytes, find: FindRoster) -> UsageReported | None:

@@ -13,7 +13,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 from pydantic import BaseModel
@@ -30,36 +30,22 @@ _BELOW_MICROSECONDS = re.compile(rb'\.\d{7,}[Zz+"-]')
 """A time finer than a microsecond: one reader rounds it, the other truncates it."""
 
 
-class Read(Protocol):
-    """A fast decoder of bodies."""
-
-    def __call__(self, payload: type[P], body: bytes) -> P | None:
-        """Returns the payload in `body`; None if pydantic must decode it."""
-        ...
-
-
 def read(payload: type[P], body: bytes) -> P | None:
-    """Implements slackwater.events.codec.fast_decode.Read for the most frequent events."""
-    return read_with(payload, body, _READERS.get(payload))
-
-
-def read_with(payload: type[P], body: bytes, reader: Callable[[bytes], msgspec.Struct] | None) -> P | None:
-    """As `read`, with a reader that returns a struct with the payload's fields."""
-    if reader is None or b"\\" in body or _BELOW_MICROSECONDS.search(body):
-        return None
-    try:
-        body_struct = reader(body)
-    except _REFUSED:
-        return None
-    return built(payload, msgspec.structs.asdict(body_struct))
+    """Returns the payload in `body`; None if pydantic must decode it."""
+    fields = _fields(_READERS.get(payload), body)
+    return None if fields is None else built(payload, fields)
 
 
 def read_columns(body: bytes) -> dict[str, Any] | None:
     """Returns the fields of a report as it travels; None if pydantic must decode it."""
-    if b"\\" in body or _BELOW_MICROSECONDS.search(body):
+    return _fields(_COLUMNS, body)
+
+
+def _fields(reader: Callable[[bytes], msgspec.Struct] | None, body: bytes) -> dict[str, Any] | None:
+    if reader is None or b"\\" in body or _BELOW_MICROSECONDS.search(body):
         return None
     try:
-        return msgspec.structs.asdict(_COLUMNS(body))
+        return msgspec.structs.asdict(reader(body))
     except _REFUSED:
         return None
 
