@@ -26,13 +26,15 @@ class Halts:
         """Log that the process is here. Returns at once, unless the point is armed."""
         with self._passed.open("a") as log:
             log.write(json.dumps({"point": point, "pid": os.getpid(), "at": time.time()}) + "\n")
-        if self._armed_point() != point:
+        arming = self._arming()
+        if arming.partition(" ")[2] != point:
             return
         self._held.write_text(str(os.getpid()))
-        while self._armed_point() == point:
+        while self._arming() == arming:  # not the same point armed again between two looks
             time.sleep(_POLL_SECONDS)
 
-    def _armed_point(self) -> str:
+    def _arming(self) -> str:
+        """Number and point; empty: nothing is armed."""
         try:
             return self._armed.read_text()
         except FileNotFoundError:
@@ -45,12 +47,14 @@ class HaltSwitch:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self._armings = 0
 
     def arm(self, point: str) -> None:
         """The next process that comes by the point stops there."""
         (self.folder / "held").unlink(missing_ok=True)
+        self._armings += 1
         fresh = self.folder / "armed.new"
-        fresh.write_text(point)
+        fresh.write_text(f"{self._armings} {point}")
         fresh.rename(self.folder / "armed")  # never seen half written
 
     def is_held(self) -> bool:

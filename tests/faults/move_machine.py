@@ -55,8 +55,9 @@ PLAIN = "plain"
 """Pods without a workload file: no move starts them."""
 SOURCE, TARGET = "node-a", "node-b"
 POOL = "moves"
-GUARDED, SLOW = "guarded", "slow"
-"""Parts of uids. The first kind is protected on its machine; the second one ends SLOW_SECONDS after SIGTERM."""
+GUARDED, SLOW, UNWRITTEN = "guarded", "slow", "unwritten"
+"""Parts of uids. The first kind is protected on its machine; the second one ends SLOW_SECONDS after SIGTERM; the disk
+is full when an eviction of the third is to be stored."""
 SLOW_SECONDS = 1.5
 CPU_MILLI, MEMORY_BYTES = 100, 64 << 20
 
@@ -225,6 +226,8 @@ class HaltingLedger:
         before = {id_: _eviction_state(record) for id_, record in self.ledger.load().items()}
         states = [_eviction_state(record) for id_, record in records.items()
                   if before.get(id_) != _eviction_state(record)]  # fmt: skip
+        if any(UNWRITTEN in record.pod_uid for record in records.values()):
+            raise Unavailable("no space left on this device", code="ledger_not_written")
         for state in states:
             self.halts.at(f"agent stores eviction {state} before")
         self.ledger.save(records, sync=sync)

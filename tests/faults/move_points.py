@@ -34,7 +34,9 @@ class Story(StrEnum):
     DRY = "dry"
     """A dry run."""
     GUARDED = "guarded"
-    """The agent refuses the eviction, and the job is deleted."""
+    """The agent refuses the eviction, for good."""
+    UNWRITTEN = "unwritten"
+    """The agent's disk is full: the eviction does not begin, and the job is deleted."""
     LATE = "late"
     """The job is deleted while the pod is ending."""
     UNSTARTED = "unstarted"
@@ -49,6 +51,7 @@ OUTCOMES: Final[Mapping[Story, frozenset[MoveOutcome]]] = {
     Story.EVICTED: frozenset({MoveOutcome.EVICTED}),
     Story.DRY: frozenset({MoveOutcome.OLD_POD_RUNS}),
     Story.GUARDED: frozenset({MoveOutcome.OLD_POD_RUNS}),
+    Story.UNWRITTEN: frozenset({MoveOutcome.OLD_POD_RUNS}),
     Story.LATE: frozenset({MoveOutcome.MOVED}),
     Story.UNSTARTED: frozenset({MoveOutcome.OLD_POD_RUNS}),
 }
@@ -78,8 +81,9 @@ TRANSITION_STORIES: Final[Mapping[tuple[str, str], Story]] = {
     (_S.RESERVING, _S.EVICTING): Story.MOVED,
     (_S.RESERVING, _S.ENDED): Story.HERE,
     (_S.EVICTING, _S.REPLACING): Story.MOVED,
-    (_S.EVICTING, _S.WITHDRAWING): Story.GUARDED,
-    (_S.WITHDRAWING, _S.ENDED): Story.GUARDED,
+    (_S.EVICTING, _S.ENDED): Story.GUARDED,
+    (_S.EVICTING, _S.WITHDRAWING): Story.UNWRITTEN,
+    (_S.WITHDRAWING, _S.ENDED): Story.UNWRITTEN,
     (_S.WITHDRAWING, _S.REPLACING): Story.LATE,
     (_S.REPLACING, _S.REPLACING): Story.RETURNED,
     (_S.REPLACING, _S.ENDED): Story.MOVED,

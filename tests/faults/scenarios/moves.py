@@ -53,7 +53,7 @@ _KINDS = {
     "deschedulerprofiles": "DeschedulerProfile",
     "podmigrationjobs": "PodMigrationJob",
 }
-_MARKS = {Story.GUARDED: machine.GUARDED, Story.LATE: machine.SLOW}
+_MARKS = {Story.GUARDED: machine.GUARDED, Story.UNWRITTEN: machine.UNWRITTEN, Story.LATE: machine.SLOW}
 OLD_SECONDS = 1.1
 """Beyond the life time of the profile."""
 _POINT_SECONDS, _END_SECONDS, _POLL_SECONDS = 60.0, 120.0, 0.03
@@ -142,7 +142,7 @@ class KilledMoves:
         if move.point.victim == "migration" and move.point.story is Story.MOVED:
             beside = {"podRef": {"uid": BESIDE}, "dryRun": True}
             await self._put("migration", "podmigrationjobs", f"{BESIDE}-{move.number}", beside)
-        if move.point.story in (Story.GUARDED, Story.LATE, Story.UNSTARTED):
+        if move.point.story in (Story.UNWRITTEN, Story.LATE, Story.UNSTARTED):
             await until(lambda: self._is_to_be_deleted(move), 60, f"{move.name} is where it is deleted", _POLL_SECONDS)
             await self._delete("migration", "podmigrationjobs", move.name)
         await until(lambda: self._has_ended(move), _END_SECONDS, f"the job of {move.uid} has ended", _POLL_SECONDS)
@@ -221,7 +221,7 @@ class KilledMoves:
             return False
         if move.point.story is Story.UNSTARTED:
             return True
-        return job["job"]["reason"] == "FailedEvict" or job["job"]["step"] in ("withdrawing", "ended")
+        return job["job"]["step"] in ("evicting", "withdrawing", "ended")
 
     async def _has_ended(self, move: Move) -> bool:
         job = await self._job(move)

@@ -75,6 +75,6 @@ def test_host_applications_are_distinguished_in_every_view(do: Do, nats_url: str
     assert "-0.700" in next(line for line in why.splitlines() if line.strip().startswith("host_apps"))
     assert "nginx (prod) 0.7 cores" in why
     until(lambda: "nginx (host, prod):" in do("describe", "node", NODE).stdout)
-    assert "yarn (host, batch):     200m cores" in do("describe", "node", NODE).stdout
+    assert "yarn (host, batch):     0.2 cores" in do("describe", "node", NODE).stdout
     usage = json.loads(do("get", "node", NODE, "-o", "json").stdout)["usage"]
     assert [app["name"] for app in usage["host_apps"]] == ["nginx", "yarn"]

@@ -58,4 +58,4 @@ def test_a_point_of_before_there_were_any_is_read_as_one_without() -> None:
 
 def test_describe_names_each_with_its_tier() -> None:
     lines = _usage(_USAGE.dump_python(POINT, mode="json"), NOW)
-    assert "  nginx (host, prod):     300m cores, 128Mi" in lines
+    assert "  nginx (host, prod):     0.3 cores, 128Mi" in lines

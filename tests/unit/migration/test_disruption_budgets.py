@@ -134,7 +134,8 @@ async def test_a_pod_of_two_budgets_is_refused_at_once_and_the_next_one_goes(*, 
     scene = MoveScene()
     async with scene.served(maxMigratingPerWorkload=2, maxUnavailablePerWorkload=2) as client:
         for uid, node in (("web-0", "n0"), ("web-1", "n0"), ("web-2", "n1")):
-            scene.nodes[node].pods[uid].labels["app"] = "web" if uid == "web-0" else "api"
+            app = "web" if uid == "web-0" else "api"
+            scene.change(node, uid, labels={**scene.nodes[node].pods[uid].labels, "app": app})
         await scene.publish(budget("web", max_unavailable="3", unready_always=always))
         await scene.publish(budget("all", {}, max_unavailable="3", unready_always=always))
         for name, pod in (("first", "web-0"), ("second", "web-1")):
@@ -153,8 +154,8 @@ async def test_the_api_server_asks_no_budget_for_a_pod_that_has_not_begun_or_has
     scene = MoveScene()
     async with scene.served(maxMigratingPerWorkload=2, maxUnavailablePerWorkload=2) as client:
         pods = scene.nodes["n0"].pods
-        pods["web-0"].labels["app"] = "web"
-        pods["web-0"] = replace(pods["web-0"], status=PodStatus(ready=False, phase=phase))
+        labels = {**pods["web-0"].labels, "app": "web"}
+        pods["web-0"] = replace(pods["web-0"], labels=labels, status=PodStatus(ready=False, phase=phase))
         if phase == "Failed":
             scene.nodes["n0"].failed["web-0"] = pods.pop("web-0")
         for name, selector in (("web", None), ("all", {})):
