@@ -129,7 +129,7 @@ class AgentService:
         if self._running is None:
             return ()
         converge = self._running.converge
-        return (*(held.desired for held in converge.held.values()), *(() if converge.own is None else (converge.own,)))
+        return (*converge.held.states(), *(() if converge.own is None else (converge.own,)))
 
     def sample_age_seconds(self) -> float | None:
         """How long ago the running agent sampled; None if it has not."""

@@ -148,7 +148,7 @@ class AgentLoop:
     def _measure(self, seconds: float) -> None:
         at = self.clock.now().timestamp()
         self.meter.ticked(self.node.name, seconds, at, self.publisher.waiting, self.converge.throttled())
-        lapsed = self.converge.lapsed()
+        lapsed = self.converge.held.lapsed(self.clock.monotonic())
         for writer in lapsed - self._lapsed:
             self.meter.lease_expired(writer)
         self._lapsed = lapsed
