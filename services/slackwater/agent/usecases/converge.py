@@ -14,7 +14,6 @@ from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, RESTORE_STEP, 
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
 from slackwater.agent.domain.desired_state import DesiredState
-from slackwater.agent.domain.held_documents import Acceptance, HeldDocuments
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.domain.limits import Limits, ReadLimits, lower
 from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
@@ -24,6 +23,7 @@ from slackwater.agent.ports import Driver, Observed
 from slackwater.agent.usecases import memory_answers
 from slackwater.agent.usecases.actuate import Actuator, Outcome
 from slackwater.agent.usecases.apply_controls import ApplyControls
+from slackwater.agent.usecases.held_documents import Acceptance, HeldDocuments
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit, ObservedStart

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slackwater.agent.domain.evictions import EvictionRequest
-from slackwater.agent.domain.held_documents import HeldDocument
 from slackwater.agent.domain.waterlines import MEMORY
 from slackwater.agent.ports import Driver, Publisher
 from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.agent.usecases.describe_node import PublishDescription
 from slackwater.agent.usecases.evict import EvictPods
+from slackwater.agent.usecases.held_documents import HeldDocument
 from slackwater.agent.usecases.sample import Tick
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import AGENT_WRITER

@@ -14,10 +14,10 @@ from types import MappingProxyType
 from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.domain.disconnected import LimitDecisions, Machine, desired_state, fading, inherited
 from slackwater.agent.domain.evictions import EvictionRequest
-from slackwater.agent.domain.held_documents import HeldDocument
 from slackwater.agent.domain.limits import Limits, ReadLimits, at_most
 from slackwater.agent.domain.observation import Instant
 from slackwater.agent.usecases.converge import ConvergeToIntents
+from slackwater.agent.usecases.held_documents import HeldDocument
 from slackwater.decisions.reasons import Mode
 from slackwater.decisions.record import DecisionRecord
 from slackwater.decisions.record_budget import RecordAccount, RecordBudget, recorded
