@@ -21,11 +21,11 @@ class KubernetesMetrics:
             "slackwater_kubernetes_lists_total",
             "Lists of a kind (first, expired, restored, served).",
             ["kind", "reason"],
-            look="expired grows: watches are cut for minutes; restored: etcd is older; served: a definition was gone.",
+            look="expired grows: watches are cut for minutes.",
         )
         self._interruptions = meters.counter(
             "slackwater_kubernetes_interruptions_total",
-            "Lists and watches that failed, by the error's code.",
+            "Failed lists and watches, by error code.",
             ["kind", "reason"],
             look="misconfigured: a right is missing; kind_not_served: a definition was deleted.",
         )
@@ -37,19 +37,19 @@ class KubernetesMetrics:
         )
         self._refusals = meters.counter(
             "slackwater_kubernetes_status_refusals_total",
-            "Writes to the status of nodes that failed, by the error's code.",
+            "Failed writes to the status of nodes, by error code.",
             ["reason"],
-            look="conflict: another wrote the node at the same time, which heals; misconfigured: a right is missing.",
+            look="conflict heals; misconfigured: a right is missing.",
         )
         self._waiting = meters.gauge(
             "slackwater_kubernetes_status_waiting_nodes",
-            "Nodes whose write waits, because their rate is bounded.",
+            "Nodes whose write waits.",
             look="Above 0 for minutes: raise SLACKWATER_KUBERNETES_WRITES_PER_SECOND.",
         )
         self._foreign = meters.gauge(
             "slackwater_kubernetes_foreign_resources",
-            "Lent amounts that another field manager owns: they are left, the others of the node are written.",
-            look="Above 0: /readyz names nodes, amounts and manager; two controllers lend the same nodes.",
+            "Lent amounts that another field manager owns, and that are left.",
+            look="Above 0: /readyz names them; two controllers lend the same nodes.",
         )
         self._delay = meters.histogram(
             "slackwater_kubernetes_status_delay_seconds",
@@ -60,14 +60,14 @@ class KubernetesMetrics:
 
         self._rights = meters.gauge(
             "slackwater_kubernetes_missing_rights",
-            "1 for a right whose use the API server refused last, 0 once it is given back.",
+            "1 for a right that the API server refused last.",
             ["right"],
-            look="1: grant it, as the chart does; the work goes on by itself.",
+            look="1: grant it, as the chart does.",
         )
         self._named: set[str] = set()
         self._skew = meters.gauge(
             "slackwater_kubernetes_clock_skew_seconds",
-            "How far the API server's clock is ahead of the service's, to about a second.",
+            "How far the API server's clock is ahead of the service's.",
             look="Beyond 5 s: one of the hosts has no time service.",
         )
 
@@ -113,9 +113,9 @@ class EvictionMetrics:
     def __init__(self, meters: Meters) -> None:
         self._calls = meters.counter(
             "slackwater_kubernetes_eviction_calls_total",
-            "Answers of the API server to evictions (accepted, budget, gone, other_pod, failed).",
+            "Answers of the API server to evictions.",
             ["result"],
-            look="budget: a PodDisruptionBudget holds; failed: a right is missing, or the server is away.",
+            look="failed: a right is missing, or the server is away.",
         )
         self._completed = meters.counter(
             "slackwater_kubernetes_evictions_total",
@@ -125,7 +125,7 @@ class EvictionMetrics:
         )
         self._open = meters.gauge(
             "slackwater_kubernetes_open_evictions",
-            "Evictions that wait for the API server or for the end of their pod.",
+            "Evictions that have not ended.",
             look="Above 0 for minutes: a budget allows nothing, or a pod does not end.",
         )
 
@@ -151,9 +151,9 @@ class CordonMetrics:
         )
         self._refusals = meters.counter(
             "slackwater_kubernetes_cordon_refusals_total",
-            "Writes of taints that failed, by the error's code.",
+            "Failed writes of taints, by error code.",
             ["reason"],
-            look="conflict: another wrote the node at the same time, which heals; misconfigured: a right is missing.",
+            look="conflict heals; misconfigured: a right is missing.",
         )
 
     def written(self, result: str) -> None:
@@ -169,7 +169,7 @@ class DocumentMetrics:
     def __init__(self, meters: Meters) -> None:
         self._answers = meters.counter(
             "slackwater_kubernetes_documents_total",
-            "Custom resources sent to the services: stored, deleted, refused, unavailable.",
+            "Custom resources sent to the services.",
             ["kind", "result"],
             look="refused: the condition Followed of the resource says why.",
         )
@@ -182,9 +182,9 @@ class DocumentMetrics:
 
         self._refusals = meters.counter(
             "slackwater_kubernetes_document_status_refusals_total",
-            "Writes to the status of custom resources that failed, by the error's code.",
+            "Failed writes to the status of custom resources, by error code.",
             ["kind", "reason"],
-            look="definition_outdated: apply the definitions of this version; misconfigured: a right is missing.",
+            look="definition_outdated: apply this version's definitions; misconfigured: a right is missing.",
         )
 
     def answered(self, kind: str, result: str) -> None:
@@ -203,14 +203,14 @@ class AdmissionMetrics:
     def __init__(self, meters: Meters) -> None:
         self._reviews = meters.counter(
             "slackwater_kubernetes_admission_reviews_total",
-            "Pods that the API server asked the webhook of profiles about (changed, unchanged, failed).",
+            "Pods that the API server asked the webhook about.",
             ["result"],
             look="failed: pods pass as they are; the log says why.",
         )
         self._expiry = meters.gauge(
             "slackwater_kubernetes_webhook_certificate_seconds",
-            "Time until the certificate of the webhook expires; 0 without a webhook.",
-            look="Below a third of SLACKWATER_KUBERNETES_WEBHOOK_CERTIFICATE_DAYS: it is not renewed, see the log.",
+            "Time until the certificate of the webhook expires.",
+            look="Below a third of its time: it is not renewed, see the log.",
         )
 
     def reviewed(self, result: str) -> None:
@@ -226,7 +226,7 @@ class EventMetrics:
     def __init__(self, meters: Meters) -> None:
         self._events = meters.counter(
             "slackwater_kubernetes_events_total",
-            "Kubernetes Events: written, counted (a series), refused, dropped (too many).",
+            "Kubernetes Events.",
             ["result"],
             look="dropped grows: much is refused at once; /readyz says what.",
         )

@@ -51,9 +51,9 @@ class CalibrationMetrics:
         labels = ["pool", "resource"]
         self._judged = meters.gauge(
             "slackwater_prediction_judged_seconds",
-            "Machine-time of finished 24 h windows; older ones count less.",
+            "Machine-time of finished 24 h windows.",
             labels,
-            look="Few machine-days (/ 86400): uncertain; a rate of 1 % needs some hundred.",
+            look="A rate of 1 % needs some hundred machine-days.",
         )
         self._violated = meters.gauge(
             "slackwater_prediction_violated_seconds",
@@ -63,7 +63,7 @@ class CalibrationMetrics:
         )
         self._coverage = meters.gauge(
             "slackwater_prediction_coverage_ratio",
-            "Share of this replica's finished 24 h windows below the predicted peak.",
+            "Share of finished 24 h windows below the predicted peak.",
             labels,
             look="Below 1 - 1.5 x the stated rate for a day: see the runbook.",
         )
@@ -81,9 +81,9 @@ class CalibrationMetrics:
         )
         self._cold = meters.gauge(
             "slackwater_prediction_cold_start_ratio",
-            "Share of prod unknown to the model, mean of nodes.",
+            "Share of prod unknown to the model.",
             ["pool"],
-            look="High for over a day: workload names change, or short-lived pods.",
+            look="High for a day: names change, or short-lived pods.",
         )
         self._published = meters.counter(
             "slackwater_prediction_published_total",
@@ -93,7 +93,7 @@ class CalibrationMetrics:
         )
         self._newest = meters.gauge(
             "slackwater_prediction_newest_timestamp_seconds",
-            "Time of the newest prediction, since 1970.",
+            "Time of the newest prediction.",
             look="time() minus it above forceUpdateIntervalSeconds: prediction stopped.",
         )
         self._measured: dict[tuple[str, str], dict[int, MeasuredRisk]] = defaultdict(dict)
