@@ -81,10 +81,10 @@ class ThrottlePass:
         if isinstance(cut, str):
             return cut
         self._blankets += demand.gap is None
-        self._take(demand, candidate, cut, ledger)
+        self._record_cut(demand, candidate, cut, ledger)
         return ""
 
-    def _take(self, demand: Demand, candidate: Candidate, cut: LimitChange, ledger: ReleaseLedger) -> None:
+    def _record_cut(self, demand: Demand, candidate: Candidate, cut: LimitChange, ledger: ReleaseLedger) -> None:
         pod = candidate.pod
         self._cut_uids.add(pod.uid)
         credited = self._lever.credits(self._metrics, cut, pod)

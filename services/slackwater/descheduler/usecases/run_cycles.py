@@ -17,7 +17,8 @@ from slackwater.descheduler.domain.cycle_replay import replay_arguments
 from slackwater.descheduler.domain.cycle_state import OWNER_KEY, ProfileCycle, WorkloadMove, moves_by_workload
 from slackwater.descheduler.domain.kept_plans import applied, kept_plan, plan_id
 from slackwater.descheduler.domain.plan_gain import imbalances_of
-from slackwater.descheduler.ports import CycleMeter, CycleStore, CycleUnit
+from slackwater.descheduler.metrics import DeschedulerMetrics
+from slackwater.descheduler.ports import CycleStore, CycleUnit
 from slackwater.descheduler.usecases.cluster_state import ClusterState
 from slackwater.descheduler.usecases.cycle_records import SERVICE, cycle_record, outcome_of
 from slackwater.descheduler.usecases.plan_records import step_events
@@ -52,7 +53,7 @@ class RunCycles:
         store: CycleStore,
         owned: Callable[[], Collection[int]],
         clock: Clock,
-        meter: CycleMeter,
+        meter: DeschedulerMetrics,
     ) -> None:
         self._profiles = profiles
         self._cluster = cluster

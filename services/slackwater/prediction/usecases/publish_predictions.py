@@ -23,7 +23,8 @@ from slackwater.prediction.domain.due_nodes import DueNodes, due_nodes
 from slackwater.prediction.domain.forecast import forecast
 from slackwater.prediction.domain.pod_table import RESOURCES
 from slackwater.prediction.domain.state import Node
-from slackwater.prediction.ports import MeasuredRisk, PredictionMeter
+from slackwater.prediction.metrics import CalibrationMetrics
+from slackwater.prediction.ports import MeasuredRisk
 from slackwater.prediction.usecases.partition_store import LivingState, PoolCheck
 from slackwater.prediction.usecases.prediction_events import NodePrediction, events_of
 from slackwater.store.quarantine import Item, partition_of_node
@@ -37,7 +38,7 @@ POOLS = "pools"
 
 
 async def publish_predictions(
-    living: LivingState, clock: Clock, meter: PredictionMeter | None = None
+    living: LivingState, clock: Clock, meter: CalibrationMetrics | None = None
 ) -> Mapping[Cause, int]:
     """Publishes what is due in the pools whose check is due. Returns the number of nodes by cause.
 
@@ -67,7 +68,7 @@ async def publish_predictions(
 
 
 def _record_metrics(
-    meter: PredictionMeter, partition: int, due: DueNodes, published: Mapping[Cause, int], now: datetime
+    meter: CalibrationMetrics, partition: int, due: DueNodes, published: Mapping[Cause, int], now: datetime
 ) -> None:
     for cause, nodes in published.items():
         meter.published(cause, nodes, now)

@@ -27,7 +27,8 @@ from slackwater.quota.domain.reclaim_counts import with_reclaims
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.tree_inputs import TreeInputs
 from slackwater.quota.domain.tree_ledger import TreeLedger, Uses, uses, uses_to_write
-from slackwater.quota.ports import LedgerStore, LedgerUnit, QuotaMeter
+from slackwater.quota.metrics import QuotaMetrics
+from slackwater.quota.ports import LedgerStore, LedgerUnit
 from slackwater.quota.usecases.decide_tree import (
     PendingRequest,
     TreeDecision,
@@ -58,7 +59,7 @@ class ArbitrateTree:
         trees: QuotaTrees,
         history: ReleaseHistory,
         clock: Clock,
-        meter: QuotaMeter,
+        meter: QuotaMetrics,
         settings: ArbitrationSettings,
     ) -> None:
         self.tree = tree
