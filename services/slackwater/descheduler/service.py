@@ -38,9 +38,9 @@ class DeschedulerService(ReplicatedService):
         profiles = served.in_force
         self.changes = {served.kind: served.changes()}
         meter = DeschedulerMetrics(process_meters())
-        self.cycles = RunCycles(profiles, cluster, store, replica.partitions.working, clock, meter)
-        plans = PlanMoves(profiles, cluster, store, clock)
         self.jobs = jobs = JobStates()
+        self.cycles = RunCycles(profiles, cluster, store, jobs, replica.partitions.working, clock, meter)
+        plans = PlanMoves(profiles, cluster, store, jobs, clock)
         apply = ApplyPlans(plans, profiles, store, jobs, lambda: self.cycles.is_decider, clock, meter)
         modes = PoolModes()
         kept = KeepPlans(plans, store, jobs, modes)
