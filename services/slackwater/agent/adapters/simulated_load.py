@@ -17,7 +17,7 @@ TIDE_SECONDS, REST_SECONDS = 18, 10
 REST_LOAD, SURGE_LOAD = 0.10, 0.60
 DAY_SECONDS: Final = 900
 """A day of the fleet."""
-NIGHT_LOAD, NOON_LOAD = 0.12, 0.34
+NIGHT_LOAD, NOON_LOAD = 0.10, 0.27
 DAY_SURGE_LOAD, DAY_SURGE_SECONDS, SURGES_A_DAY, SURGING_OF = 1.25, 60, 5, 5
 """One machine of SURGING_OF has one surge a day, in one of SURGES_A_DAY turns. Its peak is all of it from then on, so
 that it lends nothing; the others always do. A surge lasts longer than an eviction's samples."""
