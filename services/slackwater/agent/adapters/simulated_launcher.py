@@ -34,7 +34,9 @@ class SimulatedLauncher:
 
 
 def _template(workload: str, load: Load) -> WorkloadTemplate:
-    command = Command(FLEET[workload][0].value, f"{requested_per_cpu(workload, load)}m", "1Gi", workload, arguments=("simulated",))
+    command = Command(
+        FLEET[workload][0].value, f"{requested_per_cpu(workload, load)}m", "1Gi", workload, arguments=("simulated",)
+    )
     return WorkloadTemplate(workload, digest_of(workload.encode()), command, movable=True)
 
 
