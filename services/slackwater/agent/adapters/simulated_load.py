@@ -23,8 +23,9 @@ DAY_SURGE_LOAD, DAY_SURGE_SECONDS, SURGES_A_DAY, SURGING_OF = 1.25, 60, 5, 5
 that it lends nothing; the others always do. A surge lasts longer than an eviction's samples."""
 GREED: Final = 6.0
 """How much of its request the greedy job wants during a surge of its machine."""
-RESUBMITTED_SECONDS: Final = 90.0
-"""So long after its end the next greedy job comes: an evicted one is submitted again."""
+RESUBMITTED_SECONDS: Final = DAY_SECONDS - 120.0
+"""So long after its end the next greedy job comes: an evicted one is submitted again, shortly before the next surge.
+The machine lends nothing in between, so a job would be beyond its offer."""
 
 
 def surging(at: datetime) -> bool:

@@ -1,0 +1,104 @@
+"""Outputs of a running instance in the pages are whole: their sums hold, as those of any instance do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+TOLERANCE = 0.005
+"""Half of the last digit that the tables show."""
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+
+
+def block(page: str, command: str) -> list[str]:
+    """The lines of the block that begins with a command."""
+    blocks = re.findall(r"```\n(\$ .*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL)
+    [shown] = [text for text in blocks if text.startswith(f"$ {command}")]
+    return str(shown).splitlines()
+
+
+def numbers(line: str) -> list[float]:
+    return [float(number.replace(",", "")) for number in _NUMBER.findall(line)]
+
+
+def test_the_rows_of_a_pool_add_up_to_its_line() -> None:
+    _, _, *rows, sums = block("how-to/read-offers.md", "slackwater get offers --pool web")
+    columns = [[float(cell.removesuffix("Gi")) for cell in row.split()[1:5]] for row in rows]
+    batch_cpu, batch_memory, mid_cpu, mid_memory = map(sum, zip(*columns, strict=True))
+    of, nodes, degraded, batch, mid, *_, memory, mid_gib, _ = numbers(sums)
+    assert (of, nodes) == (len(rows), len(rows))
+    assert degraded == len([row for row in rows if not row.endswith("-")])
+    assert (batch, mid, memory, mid_gib) == pytest.approx((batch_cpu, mid_cpu, batch_memory, mid_memory), abs=TOLERANCE)
+
+
+def test_the_terms_of_an_offer_add_up_to_its_result() -> None:
+    _, head, _, _, *rows = block("how-to/read-offers.md", "slackwater why node/web-2 batch-cpu")
+    terms = [[float(cell) for cell in re.sub("[█▉▊▋▌▍▎▏]+", "", row).split()[1:3] if cell != "the"] for row in rows]
+    total = 0.0
+    for amount, after in terms[:-1]:
+        total += amount
+        assert after == pytest.approx(total, abs=TOLERANCE)
+    assert terms[-1] == [pytest.approx(total, abs=TOLERANCE)]
+    assert numbers(head)[-1] == pytest.approx(total, abs=TOLERANCE)
+
+
+def test_a_gap_is_its_formula_and_is_released_by_the_chosen_pods() -> None:
+    lines = block("how-to/ask-why.md", "slackwater why decision/")
+    [gap] = [line for line in lines if line.lstrip().startswith("gap = ")]
+    excess, lacking, result = numbers(gap)[1:]
+    assert result == pytest.approx((1 + excess) * lacking, abs=TOLERANCE)
+    chosen = [float(line.split("chosen")[1].split()[0]) for line in lines if " chosen " in line]
+    assert sum(chosen) == pytest.approx(result, abs=TOLERANCE)
+
+
+def test_a_runtime_is_what_its_rounds_give() -> None:
+    lines = [line.split() for line in block("how-to/share-by-quota.md", "slackwater why quota/team-b")]
+    given = [
+        float(words[1 if words[0] == "first" else 2]) for words in lines if words and words[0] in ("first", "round")
+    ]
+    [runtime] = [float(words[1]) for words in lines if words and words[0] == "runtime"]
+    assert sum(given) == runtime
+
+
+MOVES, QUOTAS = "how-to/simulate-moves.md", "how-to/simulate-quotas.md"
+GOOGLE = "slackwater simulate -f examples/descheduler_profile.yaml --trace ../shared/data/google2011_machines"
+WITH_ROOM = "slackwater simulate -f examples/descheduler_profile_cpu.yaml"
+OPENB = "slackwater simulate -f examples/quotas_openb.yaml"
+
+
+def cell(page: str, command: str, row: str, column: int) -> float:
+    """A number of the first row of that name in the block of a command."""
+    line = next(line for line in block(page, command) if line.strip().startswith(row))
+    return numbers(line.strip().removeprefix(row))[column]
+
+
+def saved(column: int) -> float:
+    hot = [cell(MOVES, GOOGLE, "hot node minutes", place) for place in (0, column)]
+    return 100 * (1 - hot[1] / hot[0])
+
+
+def by_thresholds(row: str) -> float:
+    return cell(MOVES, GOOGLE, row, 1) / cell(MOVES, GOOGLE, row, 2)
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "computed"),
+    [
+        (MOVES, r"the profile takes (\d+) % off", lambda: saved(2)),
+        (MOVES, r"plain thresholds (\d+) % with", lambda: saved(1)),
+        (MOVES, r"with (\d+) times the moves", lambda: by_thresholds("moves ")),
+        (MOVES, r"moves, (\d+) times\s+the minutes beyond", lambda: by_thresholds("node minutes beyond capacity")),
+        (MOVES, r"move (\d+) of \d+ pods back", lambda: cell(MOVES, WITH_ROOM, "back to where the pod was", 1)),
+        (MOVES, r"move \d+ of (\d+) pods back", lambda: cell(MOVES, WITH_ROOM, "moves ", 1)),
+        (QUOTAS, r"hard quotas \((\d+\.\d) %\)", lambda: cell(QUOTAS, OPENB, "used gpu-milli", 1)),
+        (QUOTAS, r"GPU time \((\d+\.\d) -", lambda: cell(QUOTAS, OPENB, "used gpu-milli", 2)),
+        (QUOTAS, r"GPU time \(\d+\.\d - (\d+\.\d)", lambda: cell(QUOTAS, OPENB, "of the pool, in vain", 2)),
+    ],
+)
+def test_a_figure_in_the_text_is_that_of_the_block(page: str, text: str, computed: object) -> None:
+    [shown] = re.findall(text, (DOCS / page).read_text(encoding="utf-8"))
+    digits = len(shown.partition(".")[2])
+    assert float(shown) == round(computed(), digits)  # type: ignore[operator]
