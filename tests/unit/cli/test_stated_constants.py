@@ -11,7 +11,6 @@ import pytest
 from slackwater.agent.usecases.guard_disconnected import DEADLINE_SECONDS
 from slackwater.bus.access import floods
 from slackwater.bus.consume import dead_letter_store
-from slackwater.bus.consume.metrics import MOST_NODES
 from slackwater.console.settings import ConsoleSettings
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.fairshare.arbitration_plan import ArbitrationSettings
@@ -42,9 +41,8 @@ STATED: list[tuple[str, str, float]] = [
     ("concepts/predictions.md", r"need of the next (\d+) hours", HORIZON_SECONDS / 3600),
     ("concepts/quotas.md", r"it has waited for (\d+) minutes", ArbitrationSettings().starvation_s / 60),
     ("concepts/quotas.md", r"a runtime below used after (\d+) s", default(QuotaSettings, "reclaim_delay_seconds")),
-    ("concepts/waterlines.md", r"pod, grace, deadline \((\d+) s", DEADLINE_SECONDS),
+    ("concepts/waterlines.md", r"within its deadline \((\d+) s\)", DEADLINE_SECONDS),
     ("concepts/waterlines.md", r"CLOSING_SECONDS`, (\d+) s", default(EnsuranceSettings, "closing_seconds")),
-    ("concepts/waterlines.md", r"disconnected after a lease \((\d+) s\)", default(EnsuranceSettings, "lease_seconds")),
     ("concepts/moves.md", r"decisions (\d+) days", default(ConsoleSettings, "decision_retention_seconds") / 86_400),
     ("how-to/ask-why.md", r"kept for (\d+) days", default(ConsoleSettings, "decision_retention_seconds") / 86_400),
     (
@@ -68,9 +66,7 @@ STATED: list[tuple[str, str, float]] = [
     ("how-to/secure.md", r"MiB, ([\d,]+) keys and values", yaml_files.MOST_VALUES),
     ("how-to/secure.md", r"keys and values, (\d+) levels", yaml_files.MOST_LEVELS),
     ("how-to/secure.md", r"numbers of (\d+) characters", yaml_files.MOST_DIGITS),
-    ("how-to/runbook.md", r"consumer (\d+) letters are stored", dead_letter_store.LETTERS_AT_ONCE),
     ("how-to/runbook.md", r"then one per (\d+) s", dead_letter_store.LETTER_SECONDS),
-    ("how-to/runbook.md", r"a process's\s+first (\d+) nodes the label", MOST_NODES),
     ("how-to/runbook.md", r"connection for (\d+) s to 10 minutes", floods.HOLD_SECONDS),
     ("how-to/simulate-a-strategy.md", r"WINDOW_SECONDS`, (\d+)\)", default(IngestionSettings, "window_seconds")),
     ("how-to/simulate-a-strategy.md", r"RETENTION_DAYS` \((\d+)\)", default(IngestionSettings, "retention_days")),
