@@ -71,3 +71,23 @@ def test_a_figure_in_the_text_is_that_of_the_block() -> None:
     [moves] = [numbers(line) for line in block(MOVES, GOOGLE) if line.startswith("moves ")]
     [stated] = re.findall(r"with (\d+) times the moves", (DOCS / MOVES).read_text(encoding="utf-8"))
     assert int(stated) == round(moves[1] / moves[2])
+
+
+MEASURED = re.compile(
+    r"\b(took|takes some|costs some|measured|seen on|pays? some)\b[^.]*\d[\d.,]*\s?(s|ms|µs|MB|GB|MiB|GiB|%)(?!\w)",
+    re.I,
+)
+REPEATED_BY = re.compile(r"\bmake (bench|faults|figures|run)\b|\$ slackwater |0\d{3}-[a-z-]+\.md")
+"""A command in the paragraph, or the decision record that says how it was measured."""
+
+
+def test_what_is_said_to_be_measured_stands_beside_its_command() -> None:
+    pages = [path for path in DOCS.rglob("*.md") if path.parent.name not in ("decisions", "reference")]
+    paragraphs = [(page.name, text) for page in pages for text in page.read_text(encoding="utf-8").split("\n\n")]
+    found = {
+        (name, MEASURED.search(text)[0])
+        for name, text in paragraphs
+        if MEASURED.search(text) and not REPEATED_BY.search(text)
+    }  # type: ignore[index]
+    assert found == set()
+    assert MEASURED.search("laughs took over 30 s and 1.5 GB")
