@@ -37,8 +37,8 @@ from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.objects import SECRETS
 from slackwater.apiserver.records import NAMESPACES, parse_namespace
 from slackwater.kubernetes.adapters.certificate_pairs import AuthorityPairs
-from slackwater.kubernetes.adapters.metrics import AdmissionMetrics
 from slackwater.kubernetes.edge.webhook import Webhook
+from slackwater.kubernetes.metrics import AdmissionMetrics
 from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.kubernetes.usecases.choose_admission import ProfileMode
 from slackwater.kubernetes.usecases.review_pods import ReviewPods

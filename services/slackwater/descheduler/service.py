@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from slackwater.descheduler.adapters.cycle_rows import KeyedCycleStore
-from slackwater.descheduler.adapters.metrics import DeschedulerMetrics
 from slackwater.descheduler.edge.cluster_watch import PlacementWatch
 from slackwater.descheduler.edge.events import consumers
 from slackwater.descheduler.edge.move_plan_routes import move_plan_router
 from slackwater.descheduler.edge.plan_routes import plan_router
+from slackwater.descheduler.metrics import DeschedulerMetrics
 from slackwater.descheduler.settings import DeschedulerSettings
 from slackwater.descheduler.usecases.apply_plans import ApplyPlans
 from slackwater.descheduler.usecases.cluster_state import ClusterState

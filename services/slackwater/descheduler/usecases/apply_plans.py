@@ -15,7 +15,8 @@ from slackwater.descheduler.domain.cycle_state import moves_by_workload
 from slackwater.descheduler.domain.kept_plans import PlanState, applied, part_of, plan_changes, proposed_moves
 from slackwater.descheduler.domain.plan_gain import is_measurable, measured, result_of, with_jobs
 from slackwater.descheduler.domain.plan_replay import application_arguments
-from slackwater.descheduler.ports import CycleMeter, CycleStore, CycleUnit
+from slackwater.descheduler.metrics import DeschedulerMetrics
+from slackwater.descheduler.ports import CycleStore, CycleUnit
 from slackwater.descheduler.usecases.cycle_records import SERVICE
 from slackwater.descheduler.usecases.job_states import JobStates
 from slackwater.descheduler.usecases.plan_moves import PlanMoves
@@ -45,7 +46,7 @@ class ApplyPlans:
         jobs: JobStates,
         is_decider: Callable[[], bool],
         clock: Clock,
-        meter: CycleMeter,
+        meter: DeschedulerMetrics,
     ) -> None:
         self._plans = plans
         self._profiles = profiles

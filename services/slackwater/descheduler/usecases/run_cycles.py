@@ -18,7 +18,8 @@ from slackwater.descheduler.domain.cycle_state import OWNER_KEY, ProfileCycle, W
 from slackwater.descheduler.domain.kept_plans import applied, kept_plan, plan_id, proposed_moves
 from slackwater.descheduler.domain.move_jobs import open_moves
 from slackwater.descheduler.domain.plan_gain import imbalances_of
-from slackwater.descheduler.ports import CycleMeter, CycleStore, CycleUnit
+from slackwater.descheduler.metrics import DeschedulerMetrics
+from slackwater.descheduler.ports import CycleStore, CycleUnit
 from slackwater.descheduler.usecases.cluster_state import ClusterState
 from slackwater.descheduler.usecases.cycle_records import SERVICE, cycle_record, outcome_of
 from slackwater.descheduler.usecases.job_states import JobStates
@@ -55,7 +56,7 @@ class RunCycles:
         jobs: JobStates,
         owned: Callable[[], Collection[int]],
         clock: Clock,
-        meter: CycleMeter,
+        meter: DeschedulerMetrics,
     ) -> None:
         self._profiles = profiles
         self._cluster = cluster
