@@ -137,34 +137,34 @@ class RealDriver:
         path = f"{collection}/{name}"
         answer = await self._admin.post(collection, json=document)
         if answer.status_code == httpx2.codes.CONFLICT:
-            await self._done("PATCH", path, {**document, "status": None})
+            await self.done("PATCH", path, {**document, "status": None})
         else:
             assert answer.is_success, answer.text
             self._created.append(path)
         if document.get("status"):
-            await self._done("PATCH", f"{path}/status", {"status": document["status"]})
+            await self.done("PATCH", f"{path}/status", {"status": document["status"]})
 
     async def delete(self, kind: WatchedKind[Any], key: str) -> None:
         path = _path(kind, key)
-        await self._done("DELETE", path, {"gracePeriodSeconds": 0})
+        await self.done("DELETE", path, {"gracePeriodSeconds": 0})
         self._created.remove(path)
 
     async def document(self, kind: WatchedKind[Any], key: str) -> Document:
-        return await self._done("GET", _path(kind, key))
+        return await self.done("GET", _path(kind, key))
 
     async def write_lent(self, node: str, manager: str, amounts: Mapping[str, int | None]) -> None:
         written = optional_quantities(amounts)
         status = {"status": {"capacity": written, "allocatable": written}}
-        await self._done("PATCH", f"api/v1/nodes/{node}/status?fieldManager={manager}", status)
+        await self.done("PATCH", f"api/v1/nodes/{node}/status?fieldManager={manager}", status)
 
     async def register(self, document: Document) -> None:
         document = {"apiVersion": "v1", "kind": "Node", **document}
-        await self._done("POST", "api/v1/nodes?fieldManager=kubelet", document)
+        await self.done("POST", "api/v1/nodes?fieldManager=kubelet", document)
         self._created.append(f"api/v1/nodes/{document['metadata']['name']}")
 
     async def write_status(self, node: str, part: str, amounts: Mapping[str, str], manager: str = KUBELET) -> None:
         status = {"status": {part: amounts}}
-        await self._done("PATCH", f"api/v1/nodes/{node}/status?fieldManager={manager}", status)
+        await self.done("PATCH", f"api/v1/nodes/{node}/status?fieldManager={manager}", status)
 
     async def apply_status(self, node: str, manager: str, amounts: Mapping[str, str]) -> None:
         document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}
@@ -186,7 +186,7 @@ class RealDriver:
                 return await self.document(NODES, node)
 
     async def remove_managers(self, node: str) -> None:
-        await self._done("PATCH", f"api/v1/nodes/{node}", {"metadata": {"managedFields": [{}]}})
+        await self.done("PATCH", f"api/v1/nodes/{node}", {"metadata": {"managedFields": [{}]}})
 
     async def remove(self, kind: WatchedKind[Any], key: str) -> None:
         """Delete an object that may be there."""
@@ -217,7 +217,8 @@ class RealDriver:
         for path in reversed(self._created):
             await self._admin.request("DELETE", path, json={"gracePeriodSeconds": 0})
 
-    async def _done(self, method: str, path: str, body: Document | None = None) -> Document:
+    async def done(self, method: str, path: str, body: Document | None = None) -> Document:
+        """The answer to a request of an administrator, which is accepted."""
         headers = MERGE if method == "PATCH" else {}
         answer = await self._admin.request(method, path, json=body, headers=headers)
         assert answer.is_success, answer.text

@@ -4,6 +4,7 @@ manifests."""
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from slackwater.resources import catalog
 from slackwater.resources.kind import Kind
 from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE as PROFILE
+from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA as QUOTA
 from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.runtime.http import build_app
 from slackwater.runtime.resource_routes import resource_router
@@ -118,6 +120,92 @@ async def test_a_definition_that_is_deleted_ends_nothing_and_is_followed_again(r
         await site.delete(AUTONOMY, "gold")
         await site.delete(PREDICT_POLICY, "gold")
         await eventually(_async(lambda: not site.stored(AUTONOMY)))
+
+
+@pytest.mark.parametrize("change", ["newer-stored", "unserved"])
+async def test_a_definition_that_comes_back_otherwise_is_followed_as_far_as_it_is_served(
+    real: RealDriver, rest: Rest, change: str
+) -> None:
+    """With a newer version beside ours that is the stored one, which is served alone at first or not."""
+    site, definition = DocumentSite(real, rest), definition_of(AUTONOMY)
+    definitions, items = PATHS["CustomResourceDefinition"], path_of(AUTONOMY)
+    path = f"{definitions}/{definition['metadata']['name']}"
+    async with site.running() as service:
+
+        async def is_named() -> bool:
+            return "does not serve autonomies" in await detail_of(service)
+
+        async def is_well() -> bool:
+            return not await detail_of(service)
+
+        await site.apply(AUTONOMY, "gold", mode="evict", nodePool="gold")
+        await site.until_followed(AUTONOMY, "gold", "True", 1)
+        await asyncio.to_thread(rest.delete, path)
+        await eventually(is_named)
+        await eventually(_async(lambda: not site.stored(AUTONOMY)))
+        await asyncio.to_thread(gone, rest, path)
+        await asyncio.to_thread(rest.ensure, definitions, otherwise(definition, change))
+        if change == "unserved":
+            await asyncio.sleep(2.0)
+            assert await is_named()
+            await asyncio.to_thread(rest.ensure, definitions, otherwise(definition, "newer-stored"))
+        await asyncio.to_thread(wait_until, lambda: rest.client.get(items).status_code == 200, "autonomies are served")
+        await site.apply(AUTONOMY, "gold", mode="throttle", nodePool="gold")
+        await site.until_followed(AUTONOMY, "gold", "True", 1)
+        await eventually(is_well)
+        await site.delete(AUTONOMY, "gold")
+        await eventually(_async(lambda: not site.stored(AUTONOMY)))
+        await asyncio.to_thread(rest.delete, path)
+        await asyncio.to_thread(gone, rest, path)
+    await asyncio.to_thread(rest.ensure, definitions, definition)
+    await asyncio.to_thread(wait_until, lambda: rest.client.get(items).status_code == 200, "autonomies are served")
+
+
+async def detail_of(service: KubernetesService) -> str:
+    return next(check.detail for check in await service.checks() if check.name == "kubernetes-documents")
+
+
+def gone(rest: Rest, path: str) -> None:
+    wait_until(lambda: rest.client.get(path).status_code == 404, f"{path} is gone")
+
+
+def otherwise(definition: Mapping[str, Any], change: str) -> dict[str, Any]:
+    """A definition with a newer version, which is the stored one."""
+    made = copy.deepcopy(dict(definition))
+    (ours,) = made["spec"]["versions"]
+    changed = {**ours, "storage": False, "served": change == "newer-stored"}
+    made["spec"]["versions"] = [changed, copy.deepcopy({**ours, "name": "v1beta1"})]
+    return made
+
+
+def merge(rest: Rest, path: str, change: Mapping[str, Any]) -> None:
+    headers = {"content-type": "application/merge-patch+json"}
+    answer = rest.client.patch(path, json=dict(change), headers=headers)
+    assert answer.is_success, answer.text
+
+
+TREE = {"a-root": "", "b-branch": "a-root", "c-leaf": "b-branch", "d-leaf": "b-branch"}
+ORDER = ["b-branch", "d-leaf", "a-root", "c-leaf"]
+
+
+async def test_a_tree_of_quotas_goes_from_the_middle(real: RealDriver, rest: Rest) -> None:
+    """A finalizer holds one leaf for a while; what was refused before its children went is gone in the end."""
+    site = DocumentSite(real, rest)
+    async with site.running() as service:
+        for name in ("a-root", "c-leaf", "b-branch", "d-leaf"):  # a leaf comes before its parent
+            spec: dict[str, Any] = {"isParent": "leaf" not in name, "max": {"cpu": "8"}}
+            await site.apply(QUOTA, name, **spec, **({"parent": TREE[name]} if TREE[name] else {}))
+        await eventually(_async(lambda: site.stored(QUOTA).keys() >= TREE.keys()))
+        leaf = f"{path_of(QUOTA)}/c-leaf"
+        await asyncio.to_thread(merge, rest, leaf, {"metadata": {"finalizers": ["example.com/hold"]}})
+        for name in ORDER:
+            await site.delete(QUOTA, name)
+        await asyncio.sleep(1.0)
+        await asyncio.to_thread(merge, rest, leaf, {"metadata": {"finalizers": None}})
+        await asyncio.to_thread(wait_until, lambda: rest.client.get(leaf).status_code == 404, "the leaf is gone")
+        await eventually(_async(lambda: not site.stored(QUOTA).keys() & TREE.keys()))
+        (check,) = (check for check in await service.checks() if check.name == "kubernetes-documents")
+        assert check.detail == ""
 
 
 async def eventually(reached: Callable[[], Any]) -> Any:

@@ -117,6 +117,50 @@ async def test_what_a_budget_refuses_ends_at_once_if_it_does_not_wait(real: Real
     assert "more than one PodDisruptionBudget" in details[doubled.uid]
 
 
+def path_of(victim: PodRecord) -> str:
+    namespace, _, name = victim.key.partition("/")
+    return f"api/v1/namespaces/{namespace}/pods/{name}"
+
+
+async def test_what_a_budget_does_not_protect_is_evicted_and_what_it_protects_for_now_is_not(real: RealDriver) -> None:
+    """An unready pod of a budget that lets such go, one that has not begun, one of a budget whose status is of an older
+    generation, one that a finalizer holds, and one of a budget that expects no pods."""
+    site = EvictingSite(real)
+    apps = {stem: real.name(stem) for stem in ("unready", "held", "pending", "stale", "empty")}
+    victims = {stem: await pod(real, f"b3-{stem}", app=app) for stem, app in apps.items()}
+    finalized = await pod(real, "b3-finalized")
+    unready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
+    for stem, status in (("unready", unready), ("held", unready), ("pending", {"phase": "Pending", "conditions": []})):
+        await real.done("PATCH", f"{path_of(victims[stem])}/status", {"status": status})
+    for stem, app in apps.items():
+        await budget(real, app, 1 if stem == "stale" else 0)
+    budgets = "apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    for stem in ("unready", "held"):
+        policy = "AlwaysAllow" if stem == "unready" else "IfHealthyBudget"
+        changed = await real.done(
+            "PATCH", f"{budgets}/{apps[stem]}", {"spec": {"unhealthyPodEvictionPolicy": policy, "minAvailable": 2}}
+        )
+        status = {"observedGeneration": changed["metadata"]["generation"], "currentHealthy": 1, "desiredHealthy": 2}
+        await real.done("PATCH", f"{budgets}/{apps[stem]}/status", {"status": status})
+    await real.done("PATCH", f"{budgets}/{apps['stale']}", {"spec": {"minAvailable": 2}})
+    await real.done("PATCH", f"{budgets}/{apps['empty']}/status", {"status": {"expectedPods": 0, "currentHealthy": 0}})
+    held = path_of(finalized)
+    await real.done("PATCH", held, {"metadata": {"finalizers": ["example.com/hold"]}})
+    async with site.running() as service:
+        await site.want(*victims.values(), finalized, waits=False)
+
+        def states() -> dict[str, bool]:
+            return {stem: service.inventory.pods[victim.key].deleting for stem, victim in victims.items()}
+
+        await until(lambda: states()["unready"] and len(site.outcomes()) == 3)
+        await until(lambda: service.inventory.pods[finalized.key].deleting)
+        assert states() == {"unready": True, "held": False, "pending": True, "stale": False, "empty": False}
+        await real.done("PATCH", held, {"metadata": {"finalizers": None}})
+        await real.delete(PODS, finalized.key)
+        await until(lambda: EvictionOutcome.TERMINATED in site.outcomes())
+    assert sorted(site.outcomes()) == [*[EvictionOutcome.REFUSED] * 3, EvictionOutcome.TERMINATED]
+
+
 async def test_an_eviction_and_a_refusal_are_events_of_their_pods(real: RealDriver, admin_kubeconfig: Path) -> None:
     site, rest = EvictingSite(real), Rest(admin_kubeconfig)
     app = real.name("guarded")

@@ -214,8 +214,9 @@ async def test_a_parent_that_is_deleted_first_goes_when_its_last_child_does(clus
         check = next(check for check in await service.checks() if check.name == "kubernetes-documents")
         assert "elasticquotas/parent: " in check.detail
         assert "has 1 children (child): delete or move them first" in check.detail
+        await cluster.seconds(60)  # so that it is tried once a minute
         cluster.server.delete(ELASTIC_QUOTAS, "child")
-        await cluster.seconds(65)
+        await cluster.seconds(12)
         check = next(check for check in await service.checks() if check.name == "kubernetes-documents")
         assert (cluster.names("elasticquotas"), check.detail) == ({"default"}, "")
 

@@ -180,6 +180,7 @@ class FollowDocuments:
                 self._waits[key] = self._clock.now() + timedelta(seconds=RETRY_SECONDS)
             else:
                 self._clear_failures(key)
+                self._hasten(plural)
         return None
 
     async def _note_refused(self, key: str, error: SlackwaterError) -> None:
@@ -214,6 +215,7 @@ class FollowDocuments:
         self._stored.pop(key, None)
         self._written.pop(key, None)
         self._clear_failures(key)
+        self._hasten(plural)
         self._meter.answered(kind.name, "deleted")
         return None
 
@@ -237,6 +239,14 @@ class FollowDocuments:
             log.warning("document not followed", document=key, reason=error.message)
         self.refusals[key] = error.message
         self._meter.answered(DOCUMENT_KINDS[key.partition("/")[0]][0].name, result)
+
+    def _hasten(self, plural: str) -> None:
+        """Let no document of a kind wait for long after another one was stored or deleted: its parent may be there
+        now, or its last child gone."""
+        soon = self._clock.now() + timedelta(seconds=RETRY_SECONDS)
+        for key, until in self._waits.items():
+            if key.startswith(f"{plural}/"):
+                self._waits[key] = min(until, soon)
 
     def _clear_failures(self, key: str) -> None:
         for notes in (self._failures, self._waits, self.refusals):
