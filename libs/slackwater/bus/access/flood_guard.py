@@ -23,7 +23,7 @@ from pydantic_core import from_json
 
 from slackwater.bus.access.authority import ACCOUNTS_TRAFFIC, CONNECTIONS, NEW_CONNECTIONS, SYSTEM_USER
 from slackwater.bus.access.churn import AgentConnection, ChurnWatch
-from slackwater.bus.access.floods import Excess, FloodWatch, Holds, Traffic
+from slackwater.bus.access.floods import HoldCause, FloodWatch, Holds, Traffic
 from slackwater.bus.codec.cloudevents import text_of_token
 from slackwater.bus.connect.access import agent_user, inbox_of
 from slackwater.bus.connect.connections import stopped
@@ -137,15 +137,15 @@ class FloodGuard:
         if churn is not None:
             await self._hold(churn)
 
-    async def _hold(self, excess: Excess) -> None:
-        node, is_new = _node_of(excess.account), self._holds.of(excess.account, self._now()) is None
-        hold = self._holds.begin(excess, self._now())
+    async def _hold(self, cause: HoldCause) -> None:
+        node, is_new = _node_of(cause.account), self._holds.of(cause.account, self._now()) is None
+        hold = self._holds.begin(cause, self._now())
         if is_new:
             self._metrics.held.labels(self._metrics.node_label(node)).inc()
             _log.warning(
                 "an agent floods and is held off the broker", node=node, seconds=hold.seconds, reason=hold.reason
             )
-        await self._changed(excess.account)
+        await self._changed(cause.account)
 
     async def _changed(self, account: str) -> bool:
         try:

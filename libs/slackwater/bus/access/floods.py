@@ -31,7 +31,7 @@ class Traffic:
     size_bytes: int
 
 
-class Excess(Protocol):
+class HoldCause(Protocol):
     """Why an account is held; its text is the reason."""
 
     @property
@@ -115,15 +115,15 @@ class Holds:
         self._last: dict[str, Hold] = {}
         self._ended: set[str] = set()
 
-    def begin(self, excess: Excess, now: float) -> Hold:
+    def begin(self, cause: HoldCause, now: float) -> Hold:
         """Hold an account. What arrives of it while it is held changes nothing."""
-        last = self._last.get(excess.account)
+        last = self._last.get(cause.account)
         if last is not None and now < last.until:
             return last
         again = last is not None and now < last.until + FORGIVE_SECONDS
         seconds = min(2 * last.seconds, MOST_HOLD_SECONDS) if last is not None and again else HOLD_SECONDS
-        hold = self._last[excess.account] = Hold(now + seconds, seconds, str(excess))
-        self._ended.discard(excess.account)
+        hold = self._last[cause.account] = Hold(now + seconds, seconds, str(cause))
+        self._ended.discard(cause.account)
         return hold
 
     def of(self, account: str, now: float) -> Hold | None:
