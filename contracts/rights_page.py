@@ -21,21 +21,29 @@ def rights_page() -> str:
     return (
         _HEAD
         + "## The service `kubernetes`\n\n"
-        + "From [kubernetes.yaml](../../deploy/helm/slackwater/templates/kubernetes.yaml). Tests run the service with\n"
-        + "exactly these, and take them away while it runs: what stops is in the last column, the rest goes on, and\n"
-        + "all of it heals when the right is back. `/readyz?verbose` says both. An open watch lives on without its\n"
-        + "right until the API server ends it, after minutes.\n\n"
+        + "From [kubernetes.yaml](../../deploy/helm/slackwater/templates/kubernetes.yaml). Without a right, what\n"
+        + "the last column says stops; the rest goes on, and all of it heals when the right is back\n"
+        + "(`/readyz?verbose`).\n\n"
         + "\n".join(_table(SERVICE_RIGHTS, "without it", _effects))
         + ("\n\n## The agents\n\n" + "\n".join(_table(AGENT_RIGHTS)) if AGENT_RIGHTS else "")
         + "\n\n## The account that installs\n\n"
         + "To grant the service its rights it must have them too, as an administrator has.\n\n"
-        + "\n".join(_table(INSTALL_RIGHTS))
+        + "\n".join(_list(INSTALL_RIGHTS))
         + "\n"
     )
 
 
 def _effects(right: ClusterRight) -> str:
     return "; ".join(dict.fromkeys(effect_without(right.right(verb)) for verb in right.verbs))
+
+
+def _list(rights: Sequence[ClusterRight]) -> Iterator[str]:
+    """Yields the rights under a line for each set of verbs and API group."""
+    grouped: dict[tuple[tuple[str, ...], str], list[str]] = {}
+    for right in rights:
+        grouped.setdefault((right.verbs, right.group), []).append(f"`{right.resource}` ({right.why})")
+    for (verbs, group), resources in grouped.items():
+        yield f"- {', '.join(verbs)} in {group or 'core'}: {', '.join(resources)}"
 
 
 def _table(

@@ -40,13 +40,22 @@ def reference_page() -> str:
             "",
             "A *selector* has `matchLabels` (object) and `matchExpressions`: a list of `key`, `operator` (`In`,",
             "`NotIn`, `Exists`, `DoesNotExist`) and `values`. Fields are optional unless required.",
-            *(line for kind in catalog.KINDS for line in _section(kind)),
+            *_sections(),
             "",
         ]
     )
 
 
-def _section(kind: Kind) -> Iterator[str]:
+def _sections() -> Iterator[str]:
+    """Yields the section of each kind. Lines of fields that an earlier section has are only named there."""
+    earlier: dict[str, str] = {}
+    for kind in catalog.KINDS:
+        lines = list(_section(kind, earlier))
+        yield from lines
+        earlier.update(dict.fromkeys((line for line in lines if line.startswith("- `")), kind.name))
+
+
+def _section(kind: Kind, earlier: Mapping[str, str]) -> Iterator[str]:
     short = [name for name in kind.names if name not in (kind.plural, kind.name.lower())]
     names = f"; short `{'`, `'.join(short)}`" if short else ""
     yield from ("", f"## {kind.name}", "", f"`{kind.path}` of {kind.service}{names}.")
@@ -68,7 +77,13 @@ def _section(kind: Kind) -> Iterator[str]:
         missing = [name for line in lines if (name := line.split("`")[1]) not in {each.split("`")[1] for each in own}]
         without = f", which has no `{'`, `'.join(missing)}`" if missing else ""
         yield from ("", *([text, ""] if text else []), f"What differs in `{kind.parent}`{without}:", "")
-        yield from (line for line in own if line not in lines)
+        differing = [line for line in own if line not in lines]
+        yield from (line for line in differing if line not in earlier)
+        repeated: dict[str, list[str]] = {}
+        for line in differing:
+            if line in earlier:
+                repeated.setdefault(earlier[line], []).append(line.split("`")[1])
+        yield from (f"- as of {other}: `{'`, `'.join(names)}`" for other, names in repeated.items())
 
 
 def _described(model: type[Any]) -> tuple[str, list[str]]:

@@ -12,16 +12,16 @@ class HttpMetrics:
         self.open = meters.gauge(
             "slackwater_http_open_connections",
             "Open HTTP connections.",
-            look="Near slackwater_http_most_connections: connections that wait are closed for new ones.",
+            look="Near slackwater_http_most_connections: waiting ones are closed.",
         )
         self.limit = meters.gauge(
             "slackwater_http_most_connections",
-            "Limit of open HTTP connections: SLACKWATER_HTTP_CONNECTIONS, at most a quarter of RLIMIT_NOFILE.",
-            look="Lower than the setting: raise the limit of open files.",
+            "Limit of open HTTP connections.",
+            look="Lower than SLACKWATER_HTTP_CONNECTIONS: raise the limit of open files.",
         )
         self.closed = meters.counter(
             "slackwater_http_closed_connections_total",
-            "HTTP connections closed because headers or a body were late, or to make room for a new connection.",
+            "HTTP connections closed because they were late, or to make room.",
             ["reason"],
             look="Growth of `room`: too many clients, or a flood.",
         )

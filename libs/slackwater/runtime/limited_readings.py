@@ -17,9 +17,9 @@ class LimitedMetrics:
     def __init__(self, meters: Meters) -> None:
         self.used = meters.gauge(
             "slackwater_limited_resource_used_ratio",
-            "Used share of a stream, store of the broker, disk, pool or of the descriptors.",
+            "Used share of a limited resource.",
             ["kind", "resource"],
-            look="Growth; slackwater_limited_resources says from where on it matters.",
+            look="See slackwater_limited_resources.",
         )
         self.state = meters.gauge(
             "slackwater_limited_resources",

@@ -108,7 +108,7 @@ class WatchMetrics:
         )
         self.refused = meters.gauge(
             "slackwater_outbox_refused_events",
-            "Events set aside: the bus will never accept them. The newest 100 are kept.",
+            "Events that the bus will never accept.",
             ["service"],
             look="Above 0: too large, or without a subject; the row says why.",
         )

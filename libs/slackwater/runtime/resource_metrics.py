@@ -16,7 +16,7 @@ class ResourceMetrics:
         self._followed = meters.gauge(
             f"slackwater_{service}_followed_policies",
             f"{kind} documents that this replica follows.",
-            look="Replicas differ for over a second: one misses changes.",
+            look="Replicas differ: one misses changes.",
         )
         self._unusable = meters.gauge(
             f"slackwater_{service}_unusable_policies",
@@ -35,15 +35,15 @@ class KindMetrics:
     def __init__(self, meters: Meters) -> None:
         self._followed = meters.gauge(
             "slackwater_followed_resources",
-            "Documents of a kind without metrics of its own that this replica follows as stored.",
+            "Documents of a kind that this replica follows as stored.",
             ["kind"],
-            look="Replicas that differ for over a second: one misses changes.",
+            look="Replicas differ: one misses changes.",
         )
         self._unusable = meters.gauge(
             "slackwater_unusable_resources",
-            "Stored documents of such a kind that this replica cannot use; it keeps the last good generation.",
+            "Stored documents of such a kind that cannot be used here.",
             ["kind"],
-            look="Above 0: mostly a newer version wrote the document.",
+            look="Above 0: mostly of a newer version.",
         )
 
     def of(self, kind: Kind) -> KindMeter:

@@ -10,6 +10,9 @@ from slackwater.resources.crd.definition import FOLLOWED, definition, short_name
 from slackwater.resources.crd.structural import KEYS, MOST_CHARACTERS, MOST_ITEMS, RULES
 from slackwater.resources.kind import Kind
 
+_OF_SELECTORS = "In and NotIn take at least one value, Exists and DoesNotExist none"
+"""Message of the rule that all selectors have; the page says it once."""
+
 
 def custom_resources_page() -> str:
     """docs/reference/custom-resources.md."""
@@ -40,6 +43,7 @@ def custom_resources_page() -> str:
             "",
             "The schema holds types, bounds, enums and patterns, and CEL what follows. A ValidatingAdmissionPolicy of",
             "each kind holds fields of several types, with the bounds of the [reference](resources.md).",
+            f"`matchExpressions[].values` of every selector: {_OF_SELECTORS}.",
             *(line for kind in catalog.KINDS for line in _rules(kind)),
             "",
         ]
@@ -60,7 +64,7 @@ def _rules(kind: Kind) -> Iterator[str]:
     inside = [
         f"- {_place(place)}{message}"
         for place, message in dict.fromkeys(_declared(_version(kind)["schema"]["openAPIV3Schema"], ""))
-        if KEYS not in message  # a pattern, as those of the schema
+        if KEYS not in message and message != _OF_SELECTORS  # KEYS: a pattern, as those of the schema
     ]
     if inside:
         yield from ("", f"### {kind.name}", "", *inside)

@@ -45,15 +45,20 @@ class PredictionMetrics:
 
 
 class CalibrationMetrics:
-    """Implements slackwater.prediction.ports.PredictionMeter in Prometheus."""
+    """Metrics of the predictions.
+
+    `measured` is called once per report and partition for every pool and resource, with the ledger's values; the
+    partitions of a pool are added up. `published` is called with every committed batch, `cold` with `measured`.
+    `dropped` is called when a partition is released or lost, so that it is not counted twice in the fleet.
+    """
 
     def __init__(self, meters: Meters) -> None:
         labels = ["pool", "resource"]
         self._judged = meters.gauge(
             "slackwater_prediction_judged_seconds",
-            "Machine-time of finished 24 h windows; older ones count less.",
+            "Machine-time of finished 24 h windows.",
             labels,
-            look="Few machine-days (/ 86400): uncertain; a rate of 1 % needs some hundred.",
+            look="A rate of 1 % needs some hundred machine-days.",
         )
         self._violated = meters.gauge(
             "slackwater_prediction_violated_seconds",
@@ -63,7 +68,7 @@ class CalibrationMetrics:
         )
         self._coverage = meters.gauge(
             "slackwater_prediction_coverage_ratio",
-            "Share of this replica's finished 24 h windows below the predicted peak.",
+            "Share of finished 24 h windows below the predicted peak.",
             labels,
             look="Below 1 - 1.5 x the stated rate for a day: see the runbook.",
         )
@@ -81,9 +86,9 @@ class CalibrationMetrics:
         )
         self._cold = meters.gauge(
             "slackwater_prediction_cold_start_ratio",
-            "Share of prod unknown to the model, mean of nodes.",
+            "Share of prod unknown to the model.",
             ["pool"],
-            look="High for over a day: workload names change, or short-lived pods.",
+            look="High for a day: names change, or short-lived pods.",
         )
         self._published = meters.counter(
             "slackwater_prediction_published_total",
@@ -93,7 +98,7 @@ class CalibrationMetrics:
         )
         self._newest = meters.gauge(
             "slackwater_prediction_newest_timestamp_seconds",
-            "Time of the newest prediction, since 1970.",
+            "Time of the newest prediction.",
             look="time() minus it above forceUpdateIntervalSeconds: prediction stopped.",
         )
         self._measured: dict[tuple[str, str], dict[int, MeasuredRisk]] = defaultdict(dict)
@@ -104,10 +109,12 @@ class CalibrationMetrics:
         self._show(pool, resource)
 
     def published(self, cause: str, predictions: int, newest: datetime) -> None:
+        """Counts predictions. `cause` is that of the event: first, report, diff or force; `newest` its predicted_at."""
         self._published.labels(cause).inc(predictions)
         self._newest.set(newest.timestamp())
 
     def cold(self, partition: int, pool: str, nodes: int, share: float) -> None:
+        """Sets the mean cold-start ratio (0..1) over the pool's nodes in this partition."""
         self._cold_parts[pool][partition] = (nodes, share)
         self._show_cold(pool)
 

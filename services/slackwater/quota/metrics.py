@@ -17,14 +17,14 @@ MOST_QUOTAS = 200
 
 
 class QuotaMetrics:
-    """slackwater.quota.ports.QuotaMeter. Amounts in cores, bytes or pieces."""
+    """What operators watch. Amounts in cores, bytes or pieces."""
 
     def __init__(self, meters: Meters) -> None:
         self._decisions = meters.counter(
             "slackwater_quota_decisions_total",
-            "Decisions about claims: admitted, queued, refused, reclaimed.",
+            "Decisions about claims.",
             ["reason"],
-            look="claim_refused rising: quotas are too small. claim_reclaimed: what was lent is wanted back.",
+            look="claim_refused rising: quotas are too small.",
         )
         self._seconds = meters.histogram(
             "slackwater_quota_arbitration_seconds",
@@ -34,8 +34,8 @@ class QuotaMetrics:
         )
         self._conflicts = meters.counter(
             "slackwater_quota_conflicts_total",
-            "Arbitrations that another replica's write made obsolete; they are repeated.",
-            look="Rising with few claims: two replicas decide about the same tree all the time.",
+            "Arbitrations repeated because another replica wrote first.",
+            look="Rising with few claims: two replicas decide about one tree.",
         )
         labels = ["quota", "resource"]
         self._used = meters.gauge(
@@ -46,21 +46,21 @@ class QuotaMetrics:
         )
         self._runtime = meters.gauge(
             "slackwater_quota_runtime_resources",
-            "What a quota may use now, in the same units.",
+            "What a quota may use now.",
             labels,
-            look="Below the min though more is requested: the pool has less than all mins.",
+            look="Below a requested min: the pool has less than all mins.",
         )
         self._owed = meters.gauge(
             "slackwater_quota_owed_resources",
-            "What a quota lent and asks for again, in the same units.",
+            "What a quota lent and asks for again.",
             labels,
             look="Above 0 for long: it is not given back.",
         )
         self._owed_since = meters.gauge(
             "slackwater_quota_oldest_debt_seconds",
-            "How long a quota has been owed something without a break.",
+            "How long a quota has been owed something.",
             ["quota"],
-            look="Above reclaim delay and grace: reclaims have no effect, or no claim may be reclaimed.",
+            look="Above reclaim delay and grace: reclaims have no effect.",
         )
         self._queued = meters.gauge(
             "slackwater_quota_queued_claims",
@@ -76,9 +76,9 @@ class QuotaMetrics:
         )
         self._overdue = meters.gauge(
             "slackwater_quota_overdue_claims",
-            "Claims that hold on beyond the end of their grace.",
+            "Claims that hold on beyond their grace.",
             ["quota"],
-            look="Above 0 for minutes: what runs them does not end them.",
+            look="Above 0 for minutes: nothing ends them.",
         )
         self._add_reports(meters)
         self._owed_from: dict[str, float] = {}
@@ -89,40 +89,45 @@ class QuotaMetrics:
         """What agents' reports say of claims."""
         self._unclaimed = meters.gauge(
             "slackwater_quota_unclaimed_workloads",
-            "Workloads that run without a claim that holds, as agents report them.",
+            "Workloads that run without a claim.",
             ["tree", "reason"],
-            look="Above 0 for minutes: what they use is given to others too; `why claim/WORKLOAD` tells more.",
+            look="Above 0 for minutes: `slackwater why claim/WORKLOAD`.",
         )
         self._findings = meters.gauge(
             "slackwater_quota_found_claims",
-            "Claims that differ from what agents report: never started, more than admitted, no effect of a reclaim.",
+            "Claims that differ from what agents report.",
             ["quota", "finding"],
-            look="never_started above 0 for long: admitted claims hold what nothing uses.",
+            look="never_started above 0: they hold what nothing uses.",
         )
         self._reclaim_seconds = meters.histogram(
             "slackwater_quota_reclaim_seconds",
-            "Time from the demand to end to the end of a claim.",
+            "Time from the demand to the end of a claim.",
             ["result"],
             buckets=RECLAIM_BUCKETS,
-            look="late: ended after its grace, so that the lender waited longer than promised.",
+            look="late: ended after its grace.",
         )
 
     def decided(self, tree: str, reasons: Sequence[str], seconds: float) -> None:
+        """Claims were decided about, and how long that took with its write."""
         for reason in reasons:
             self._decisions.labels(reason).inc()
         self._seconds.observe(seconds)
 
     def conflict(self, tree: str) -> None:
+        """Another replica changed the tree meanwhile: decided again."""
         self._conflicts.inc()
 
     def unclaimed(self, tree: str, reasons: Sequence[str]) -> None:
+        """The workloads that run in a tree without a claim that holds, one reason each."""
         for reason in UNCLAIMED:
             self._unclaimed.labels(tree, reason).set(reasons.count(reason))
 
     def reclaimed(self, tree: str, seconds: float, *, late: bool) -> None:
+        """A claim that had to end has ended, so long after it was told; `late`: after its grace."""
         self._reclaim_seconds.labels("late" if late else "in_time").observe(seconds)
 
     def show(self, tree: str, figures: QuotaGauges, now_s: float) -> None:
+        """The figures of one tree at one moment."""
         names = sorted(figures.used, key=lambda name: (-sum(figures.used[name].values()), name))[:MOST_QUOTAS]
         shown = {name: {*figures.used[name], *figures.runtime[name]} for name in names}
         self._remove(self._shown.get(tree, {}), shown)
