@@ -23,7 +23,7 @@ from pydantic_core import from_json
 
 from slackwater.bus.access.authority import ACCOUNTS_TRAFFIC, CONNECTIONS, NEW_CONNECTIONS, SYSTEM_USER
 from slackwater.bus.access.churn import AgentConnection, ChurnWatch
-from slackwater.bus.access.floods import HoldCause, FloodWatch, Holds, Traffic
+from slackwater.bus.access.floods import FloodWatch, HoldCause, Holds, Traffic
 from slackwater.bus.codec.cloudevents import text_of_token
 from slackwater.bus.connect.access import agent_user, inbox_of
 from slackwater.bus.connect.connections import stopped
