@@ -60,8 +60,11 @@ def bounded_depth() -> Iterator[None]:
 
 def decode_answer(body: str | bytes) -> Any:
     """Returns the JSON of an answer. Raises Unavailable beyond its depth, msgspec.DecodeError for what is no JSON."""
-    with bounded_depth():
-        return msgspec.json.decode(body)
+    try:
+        with bounded_depth():
+            return msgspec.json.decode(body)
+    except UnicodeDecodeError:
+        raise msgspec.DecodeError("it is not UTF-8") from None
 
 
 def watch_query(version: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Parses request bodies as JSON that PostgreSQL and other readers can store: UTF-8, no lone
+"""Parses request bodies as JSON that PostgreSQL and other readers can store: UTF-8, no NUL, no lone
 surrogates, finite numbers.
 
 The json module accepts `NaN`, and a lone surrogate both as an escape and as bytes; the first answer
@@ -58,7 +58,7 @@ def parse_json(body: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise HTTPException(400, f"body: not UTF-8 at byte {error.start}") from None
     if b"\\u" in body:
-        _refuse_surrogates(value)
+        _refuse_unstorable(value)
     return value
 
 
@@ -66,7 +66,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise HTTPException(400, f"body: {name} is not JSON; numbers are finite")
 
 
-def _refuse_surrogates(value: Any) -> None:
+def _refuse_unstorable(value: Any) -> None:
     waiting = [value]
     while waiting:
         item = waiting.pop()
@@ -74,5 +74,8 @@ def _refuse_surrogates(value: Any) -> None:
             waiting += [*item.keys(), *item.values()]
         elif isinstance(item, list):
             waiting += item
-        elif isinstance(item, str) and not item.isascii() and any("\ud800" <= letter <= "\udfff" for letter in item):
-            raise HTTPException(400, "body: a text holds half of a surrogate pair")
+        elif isinstance(item, str):
+            if "\0" in item:
+                raise HTTPException(400, "body: a text holds a NUL character")
+            if not item.isascii() and any("\ud800" <= letter <= "\udfff" for letter in item):
+                raise HTTPException(400, "body: a text holds half of a surrogate pair")

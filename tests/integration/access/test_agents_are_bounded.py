@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tests.support.reports import described
 from slackwater.bus.access.accounts import AGENT_CONNECTIONS, AGENT_SUBSCRIPTIONS
 from slackwater.bus.admin.permissions import agent_user
 from slackwater.bus.connect.access import AGENT_API_PREFIX, AGENT_MESSAGE_BYTES, inbox_of
+from slackwater.cli.broker import issuing_access
 from slackwater.events.envelope import event_of, own_subjects
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.errors import InvalidInput
@@ -66,5 +67,46 @@ async def test_an_agent_has_a_few_connections_and_subscriptions(tmp_path: Path) 
                 with pytest.raises(InvalidInput, match="bytes"):
                     await other.publish(event_of(large, source=f"agent/{OTHER}", time=now))
                 assert await other.connected(), "the agent's own bus does not send what would end its connection"
+    finally:
+        await broker.server.stop()
+
+
+async def reconnect(broker: Broker, stack: AsyncExitStack, errors: list[str]) -> None:
+    while True:
+        await (await opened(broker, stack, errors)).close()
+
+
+async def fill(client: Any, body: bytes) -> None:
+    """Send this until the broker ends the connection, and read no answer."""
+    client._reading_task.cancel()
+    with suppress(ConnectionError):
+        while not client._transport._io_writer.is_closing():
+            client._transport.write(body * 20_000)
+            await client._transport.drain()
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize("body", [b"PING\r\n", b"SUB _INBOX.agent-n_2E1.x 1\r\nUNSUB 1\r\n", b"CONNECT"])
+async def test_an_agent_that_keeps_the_broker_busy_without_messages_is_held(tmp_path: Path, body: bytes) -> None:
+    broker = await secured(tmp_path)
+    access = broker.access("ingestion", authority_file=broker.folder / "access.seed")
+    try:
+        async with (
+            AsyncExitStack() as stack,
+            broker.service("ingestion") as bus,
+            issuing_access(bus, broker.url, access),
+            broker.agent(OTHER) as other,
+        ):
+            errors: list[str] = []
+            async with asyncio.timeout(60):
+                if body == b"CONNECT":
+                    with pytest.raises(NatsError, match="maximum account active connections exceeded"):
+                        await reconnect(broker, stack, errors)
+                else:
+                    await fill(await opened(broker, stack, errors), body)
+            with pytest.raises(NatsError, match="maximum account active connections exceeded"):
+                await opened(broker, stack, errors)
+            now = datetime.now(UTC)
+            await other.publish(event_of(described(OTHER, now), source=f"agent/{OTHER}", time=now))
     finally:
         await broker.server.stop()

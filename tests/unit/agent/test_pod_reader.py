@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kubelet.pods import node_pod
 
+from slackwater.agent.adapters.kubepods import pod_reader
 from slackwater.agent.adapters.kubepods.api_access import ApiAccess, access_of
 from slackwater.agent.adapters.kubepods.pod_reader import PodReader
 from slackwater.apiserver.node_pods import NODE_PODS, NodePod
@@ -130,6 +131,39 @@ async def test_what_an_answer_means(answer: bytes, kind: type[SlackwaterError], 
     _, error = await watched(answer)
     assert isinstance(error, kind), error
     assert message in error.message
+
+
+@pytest.mark.parametrize("head", [CHUNKED, OK + b"\r\n"])
+async def test_a_line_without_an_end_is_not_held(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_reader, "_MOST_LINE_BYTES", 1 << 20)
+    line = b"x" * (3 << 20)
+    _, error = await watched(head + (chunks(line) if head is CHUNKED else line))
+    assert isinstance(error, Unavailable)
+    assert "a line of its answer has more than 1 MiB" in error.message
+
+
+async def test_a_chunk_of_any_size_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chunk that never ends is refused by what has come of it."""
+    monkeypatch.setattr(pod_reader, "_MOST_LINE_BYTES", 1 << 20)
+    _, error = await watched(CHUNKED + b"ffffffffff\r\n" + b"x" * (2 << 20))
+    assert isinstance(error, Unavailable)
+    assert "a line of its answer has more than 1 MiB" in error.message
+
+
+async def test_a_list_that_is_too_large_is_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_reader, "_MOST_PAGE_BYTES", 1 << 20)
+    page = CHUNKED + chunks(*[b"x" * 100_000] * 11)
+    async with peer([page, b"HTTP/1.1 503 Busy\r\n\r\n" + b"x" * (2 << 20)]) as (reader, _):
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="its answer has more than 1 MiB"):
+                await reader.list_page(NODE_PODS, 10)
+
+
+async def test_a_page_of_one_long_line_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_reader, "_MOST_LINE_BYTES", 1000)
+    page = json.dumps({"metadata": {"resourceVersion": "9"}, "items": PODS}).encode()
+    async with peer([CHUNKED + chunks(page, b"")]) as (reader, _):
+        assert len((await reader.list_page(NODE_PODS, 500)).items) == 3
 
 
 async def test_a_server_that_is_not_there_is_an_outage() -> None:

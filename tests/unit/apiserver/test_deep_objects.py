@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from slackwater.apiserver.answers import decode_answer, read_event, read_page, refusal
@@ -23,6 +24,12 @@ def test_a_watch_and_a_list_say_what_is_wrong() -> None:
     with pytest.raises(Unavailable, match="nested too deeply; delete it"):
         decode_answer(f'{{"items": [{OBJECT}]}}')
     assert isinstance(refusal(500, OBJECT.encode()), Unavailable)
+
+
+def test_bytes_that_are_no_text_are_no_json() -> None:
+    with pytest.raises(msgspec.DecodeError, match="it is not UTF-8"):
+        decode_answer(b'{"a":"\xff"}')
+    assert isinstance(refusal(503, b'{"\xff'), Unavailable)
 
 
 def test_a_depth_that_is_decoded_and_not_written_again_is_no_difference() -> None:

@@ -14,11 +14,16 @@ from nats.aio.msg import Msg
 from prometheus_client import CollectorRegistry
 
 from slackwater.bus.access import flood_guard
+from slackwater.bus.access.churn import CONNECTIONS_AT_ONCE
 from slackwater.bus.access.flood_guard import FloodGuard
 from slackwater.bus.access.floods import HOLD_SECONDS, MESSAGES_AT_ONCE, Holds
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.metrics import Meters
+
+
+def answered(body: bytes) -> Msg:
+    return Msg(_client=None, subject="inbox", data=body)  # type: ignore[arg-type]
 
 
 class Broker:
@@ -49,10 +54,20 @@ class Broker:
     async def counts(self, server: str = "s", **messages: int) -> None:
         accounts = [{"name": name, "received": {"msgs": sent, "bytes": 0}} for name, sent in messages.items()]
         answer: Any = {"server": {"id": server}, "data": {"account_statz": accounts}}
-        await self.says(json.dumps(answer).encode())
+        await self.guard._read(answered(json.dumps(answer).encode()))
+
+    async def lists(self, account: str, active_at: str, server: str = "s") -> None:
+        connection = {"cid": 1, "name_tag": account, "in_msgs": 0, "out_msgs": 0, "out_bytes": 0, "pending_bytes": 0,
+                      "last_activity": active_at}  # fmt: skip
+        answer: Any = {"server": {"id": server}, "data": {"connections": [connection, {"cid": 2}]}}
+        await self.guard._read_connections(answered(json.dumps(answer).encode()))
+
+    async def connects(self, account: str) -> None:
+        await self.guard._read_connected(answered(json.dumps({"client": {"name_tag": account}}).encode()))
 
     async def says(self, body: bytes) -> None:
-        await self.guard._read(Msg(_client=None, subject="inbox", data=body))  # type: ignore[arg-type]
+        for read in (self.guard._read, self.guard._read_connections, self.guard._read_connected):
+            await read(answered(body))
 
     async def asked_until(self, now: float) -> None:
         self.now = now
@@ -124,3 +139,21 @@ async def test_answers_that_come_late_or_together_hold_no_honest_agent(broker: B
 async def test_an_answer_that_cannot_be_read_changes_nothing(broker: Broker, body: bytes) -> None:
     await broker.says(body)
     assert broker.stored == []
+
+
+async def test_an_agent_that_works_the_broker_without_messages_is_held(broker: Broker) -> None:
+    for second in range(20):
+        broker.now = second / 4
+        await broker.lists("agent-a", f"2026-01-01T00:00:{second:02d}.5Z")
+        await broker.lists("ingestion", f"2026-01-01T00:00:{second:02d}.5Z", "other")
+    assert broker.held("agent-a")
+    assert set(broker.stored) == {"a"}
+
+
+async def test_an_agent_that_connects_again_and_again_is_held(broker: Broker) -> None:
+    for _ in range(CONNECTIONS_AT_ONCE + 1):
+        assert not broker.held("agent-a")
+        await broker.connects("agent-a")
+        await broker.connects("ingestion")
+    assert broker.held("agent-a")
+    assert broker.stored == ["a"]

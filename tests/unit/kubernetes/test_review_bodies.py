@@ -33,6 +33,8 @@ async def answered(body: bytes) -> tuple[httpx2.Response, list[Any]]:
         (b"[" + b"{}," * 300_000 + b"{}]", "lists and objects"),
         (b'{"a":' + b"9" * 5000, "no JSON"),
         (b"[" * 900_000, "lists and objects"),
+        (b'{"kind":"\xed\xa0\x80"}', "no JSON"),
+        (b'{"\xff":1}', "no JSON"),
     ],
 )
 async def test_a_body_beyond_the_budget_is_refused_unread(body: bytes, problem: str) -> None:

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from slackwater.runtime import bounded_http
 from slackwater.runtime.bounded_http import BoundedHttp
 from slackwater.runtime.http_connections import OpenConnections
 from slackwater.runtime.http_metrics import HttpMetrics
@@ -188,3 +189,44 @@ async def test_garbage_is_answered_and_closed() -> None:
     await scene.receives(b"\x16\x03\x01\x00\r\n\r\n")
     assert scene.wire.sent.startswith(b"HTTP/1.1 400")
     assert scene.wire.is_closing()
+
+
+CHUNKED = b"POST %b HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("path", [b"/", b"/answered"])
+async def test_a_body_in_crumbs_is_refused_at_once(path: bytes) -> None:
+    """Also where the application has answered without the body: a route that wants a token."""
+    scene = Scene()
+    await scene.receives(CHUNKED % path, b"1\r\nx\r\n" * 40_000, each=0.01)
+    assert scene.wire.closed_at is not None
+    assert scene.protocol.conn.trailing_data[0] != b"", "the rest is not read"
+    assert (b" 400 " in scene.wire.sent) is (path == b"/")
+
+
+async def test_a_long_body_of_usual_chunks_is_read() -> None:
+    scene = Scene()
+    chunk = b"200\r\n" + b"x" * 512 + b"\r\n"
+    parts = [chunk * 256] * 20 + [b"1\r\nx\r\n" * bounded_http.MOST_SMALL_CHUNKS, b"0\r\n\r\n"]
+    await scene.receives(CHUNKED % b"/", *parts)
+    await asyncio.sleep(0)
+    assert scene.wire.sent.endswith(b"ok")
+
+
+async def test_each_request_has_its_own_chunks() -> None:
+    scene = Scene()
+    for number in range(1, 4):
+        await scene.receives(CHUNKED % b"/", b"1\r\nx\r\n" * bounded_http.MOST_SMALL_CHUNKS + b"0\r\n\r\n", each=0.01)
+        assert scene.wire.sent.count(b" 200 ") == number
+
+
+@pytest.mark.parametrize("rest", [b"1\r\nx\r\n" * 40_000, b"no chunk\r\n", b"0\r\n" + b"a: b\r\n" * 40_000])
+async def test_an_answer_to_a_request_that_was_refused_is_no_error(
+    rest: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The application has yet to run when the body turns out to be none: its answer goes nowhere."""
+    scene = Scene()
+    await scene.receives(CHUNKED % b"/answered" + rest, each=0.01)
+    assert scene.wire.sent.startswith(b"HTTP/1.1 400 ")
+    assert scene.wire.sent.count(b"HTTP/1.1") == 1
+    assert [record.message for record in caplog.records if record.exc_info] == []

@@ -18,6 +18,8 @@ from slackwater.runtime.strict_json import BodyBeyondBudget, parse_json
         ('{"a":1}'.encode("utf-16"), "not UTF-8 at byte 0"),
         (b'{"a":"\\ud800"}', "half of a surrogate pair"),
         (b'[{"\\udc00\\ud800":1}]', "half of a surrogate pair"),
+        (b'{"a":["x\\u0000"]}', "a NUL character"),
+        (b'[{"\\u0000":1}]', "a NUL character"),
         (b'{"a":NaN}', "NaN is not JSON"),
         (b"[-Infinity]", "-Infinity is not JSON"),
     ],
@@ -34,7 +36,7 @@ def test_what_is_beyond_the_budget_is_refused_before_it_is_parsed(body: bytes) -
         parse_json(body)
 
 
-@pytest.mark.parametrize("value", [{"a": ["\U0001f4a9", "ä", None, 1.5]}, "\U0001f4a9", []])
+@pytest.mark.parametrize("value", [{"a": ["\U0001f4a9", "ä", None, 1.5]}, "\U0001f4a9", "\\u0000", []])
 def test_other_json_is_read_as_ever_with_and_without_escapes(value: object) -> None:
     assert parse_json(json.dumps(value).encode()) == value
     assert parse_json(json.dumps(value, ensure_ascii=False).encode()) == value

@@ -37,6 +37,8 @@ CREDENTIAL_SECONDS = 3 * 86_400
 """How long credentials of an agent are valid. It renews them after a third of it."""
 CLAIMS_UPDATE = "$SYS.REQ.CLAIMS.UPDATE"
 ACCOUNTS_TRAFFIC = "$SYS.REQ.ACCOUNT.PING.STATZ"
+CONNECTIONS = "$SYS.REQ.SERVER.PING.CONNZ"
+NEW_CONNECTIONS = "$SYS.ACCOUNT.*.CONNECT"
 SYSTEM_USER = "issuer"
 CONFIG = """\
 # Made by `slackwater` from the registry; do not edit, make it again. Agents are not in it: their accounts are below
@@ -114,12 +116,13 @@ class AccessAuthority:
 
     def issuer_credentials(self) -> UserCredentials:
         """Returns credentials that let this process change accounts of the broker, read those of services, ask what
-        each has sent and which connections have tickets, and close connections.
+        each has sent and what connections do, and close connections.
         """
         accounts = [self.account(name).public for name in (CONTROL, ENROLMENT)]
         lookups = [ask(account) for account in accounts for ask in (claims_lookup, account_info)]
         lookups += [account_connections(self.account(ENROLMENT).public), kick("*")]
-        claims = user_claims(None, [CLAIMS_UPDATE, ACCOUNTS_TRAFFIC, *lookups], [f"{inbox_of(SYSTEM_USER)}.>"])
+        asked = [CLAIMS_UPDATE, ACCOUNTS_TRAFFIC, CONNECTIONS, *lookups]
+        claims = user_claims(None, asked, [f"{inbox_of(SYSTEM_USER)}.>", NEW_CONNECTIONS])
         return self._issue(self.account(SYSTEM), SYSTEM_USER, claims)
 
     def agent_account(

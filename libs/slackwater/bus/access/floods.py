@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from slackwater.bus.consume.token_buckets import TokenBuckets
 
@@ -28,6 +29,13 @@ class Traffic:
 
     messages: int
     size_bytes: int
+
+
+class HoldCause(Protocol):
+    """Why an account is held; its text is the reason."""
+
+    @property
+    def account(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +115,15 @@ class Holds:
         self._last: dict[str, Hold] = {}
         self._ended: set[str] = set()
 
-    def begin(self, flood: Flood, now: float) -> Hold:
+    def begin(self, cause: HoldCause, now: float) -> Hold:
         """Hold an account. What arrives of it while it is held changes nothing."""
-        last = self._last.get(flood.account)
+        last = self._last.get(cause.account)
         if last is not None and now < last.until:
             return last
         again = last is not None and now < last.until + FORGIVE_SECONDS
         seconds = min(2 * last.seconds, MOST_HOLD_SECONDS) if last is not None and again else HOLD_SECONDS
-        hold = self._last[flood.account] = Hold(now + seconds, seconds, str(flood))
-        self._ended.discard(flood.account)
+        hold = self._last[cause.account] = Hold(now + seconds, seconds, str(cause))
+        self._ended.discard(cause.account)
         return hold
 
     def of(self, account: str, now: float) -> Hold | None:

@@ -96,7 +96,7 @@ class BusMetrics:
         self.held = meters.counter(
             "slackwater_bus_held_agents_total",
             "Holds of agents off the broker, for 30 s to 10 min: beyond 2,000 messages or 32 MiB at once, then 200 or"
-            " 8 MiB a second.",
+            " 8 MiB a second, or for PINGs, subscriptions and connections again and again.",
             ["node"],
             look="Any growth: the agent of the node floods, and its node is lost meanwhile.",
         )

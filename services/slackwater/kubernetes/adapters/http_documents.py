@@ -80,7 +80,7 @@ class HttpDocuments:
             raise Unavailable(f"{kind.service} does not answer: {str(error) or type(error).__name__}") from error
         try:
             answer = msgspec.json.decode(response.content)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             answer = {}
         if not isinstance(answer, dict) or (method != "DELETE" and not answer):
             raise Unavailable(f"{kind.service} does not answer: status {response.status_code} without a document")

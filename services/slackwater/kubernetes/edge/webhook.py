@@ -97,7 +97,7 @@ def review_app(review: Review) -> ASGIApp:
                 check_bytes(body, BODY)
                 answered = await review(msgspec.json.decode(body))
                 response = Response(msgspec.json.encode(answered), media_type="application/json")
-            except (msgspec.DecodeError, RecursionError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 response = PlainTextResponse("the body is no JSON\n", 400)
             except InvalidInput as error:
                 response = PlainTextResponse(f"{error.message}\n", 400)

@@ -33,6 +33,10 @@ T = TypeVar("T", bound=ApiRecord)
 REQUEST_SECONDS: Final = 15.0
 _MOST_LINE_BYTES: Final = 4 << 20
 """A pod has at most 1.5 MiB in etcd; JSON of a watch holds one in a line."""
+_MOST_PAGE_BYTES: Final = 64 << 20
+"""Of a part of a list: 500 pods have some 5 MiB."""
+_PART_BYTES: Final = 1 << 16
+"""Of a chunk, which may have any size, as much is held at once."""
 _BROKEN = (OSError, EOFError, asyncio.LimitOverrunError, ValueError)
 """What a connection raises that ends, breaks, or speaks no HTTP; IncompleteReadError is an EOFError."""
 
@@ -48,8 +52,9 @@ class PodReader:
     async def list_page(self, kind: WatchedKind[T], limit: int, page: str = "") -> Page[T]:
         query = {"limit": str(limit), **({"continue": page} if page else {})}
         try:
-            async with asyncio.timeout(REQUEST_SECONDS), self._get(kind, query) as lines:
-                body = b"\n".join([line async for line in lines])
+            async with asyncio.timeout(REQUEST_SECONDS), self._get(kind, query) as parts:
+                with _translated():
+                    body = await _page(parts)
         except NotFound as error:
             raise KindNotServed(f"the cluster does not serve {kind.plural} of {kind.api_version}") from error
         except TimeoutError as error:
@@ -58,9 +63,9 @@ class PodReader:
             return read_page(kind, decode_answer(body))
 
     async def watch(self, kind: WatchedKind[T], version: str) -> AsyncIterator[WatchEvent[T]]:
-        async with self._get(kind, watch_query(version)) as lines:
+        async with self._get(kind, watch_query(version)) as parts:
             yield answered(version)
-            async for line in lines:
+            async for line in _lines(parts):
                 if line:
                     with _translated():
                         event = read_event(kind, line)
@@ -68,7 +73,7 @@ class PodReader:
 
     @asynccontextmanager
     async def _get(self, kind: WatchedKind[T], query: Mapping[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The lines of the answer's body. Raises what a status means."""
+        """The parts of the answer's body. Raises what a status means."""
         name = "metadata.name" if kind.plural == NODES.plural else "spec.nodeName"
         selected = urlencode({"fieldSelector": f"{name}={self.node}", **query})
         access = self.access
@@ -88,8 +93,8 @@ class PodReader:
                 body = _chunks(reader) if chunked else _rest(reader)
                 if status != HTTPStatus.OK:
                     async with asyncio.timeout(REQUEST_SECONDS):
-                        raise refusal(status, b"".join([part async for part in body]))
-            yield _lines(body)
+                        raise refusal(status, await _page(body))
+            yield body
         finally:
             writer.close()
 
@@ -135,16 +140,31 @@ async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
     while True:
         async with asyncio.timeout(SILENT_SECONDS):
             size = int((await reader.readline()).split(b";")[0], 16)
-            if size == 0:
+            if size <= 0:
                 return
-            yield await reader.readexactly(size)
+            while size > 0:
+                part = await reader.readexactly(min(size, _PART_BYTES))
+                size -= len(part)
+                yield part
             await reader.readexactly(2)
+
+
+async def _page(parts: AsyncIterator[bytes]) -> bytes:
+    """The whole body. Raises ValueError for one that is too large."""
+    read: list[bytes] = []
+    left = _MOST_PAGE_BYTES
+    async for part in parts:
+        left -= len(part)
+        if left < 0:
+            raise ValueError(f"its answer has more than {_MOST_PAGE_BYTES >> 20} MiB")
+        read.append(part)
+    return b"".join(read)
 
 
 async def _rest(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
     while True:
         async with asyncio.timeout(SILENT_SECONDS):
-            part = await reader.read(1 << 16)
+            part = await reader.read(_PART_BYTES)
         if not part:
             return
         yield part
@@ -152,12 +172,16 @@ async def _rest(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     held: list[bytes] = []
+    held_bytes = 0
     with _translated():
         async for part in parts:
             *whole, rest = part.split(b"\n")
             for line in whole:
                 yield b"".join([*held, line])
-                held = []
+                held, held_bytes = [], 0
             held.append(rest)
+            held_bytes += len(rest)
+            if held_bytes > _MOST_LINE_BYTES:
+                raise ValueError(f"a line of its answer has more than {_MOST_LINE_BYTES >> 20} MiB")
     if any(held):
         yield b"".join(held)
