@@ -243,6 +243,7 @@ def test_the_object_limiter_spreads_moves_over_its_window() -> None:
 
 
 def test_select_leaves_the_rest_for_the_next_round() -> None:
+    assert ArbitrationArgs(interval_s=0).selectable(0) == 1, "rounds that follow each other at once select one each"
     args = ArbitrationArgs(interval_s=1, process_queue_qps=2, job_select_ratio=1.2)
     snapshot = MigrationSnapshot([waiting(f"{number}") for number in range(5)], args=args, queued=1)
     plan = arbitrate(snapshot, NOW_S)
