@@ -14,8 +14,9 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
 
-REPEAT_SECONDS: Final = 300.0
-"""A roster in use is published again after so long: the stream keeps it for 15 minutes, or may have lost it."""
+REPEAT_SECONDS: Final = 60.0
+"""A roster in use is published again after so long: for readers it is the sign that the node still runs these pods, and
+the broker may have lost it."""
 
 
 @dataclass(slots=True)
