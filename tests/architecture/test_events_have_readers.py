@@ -26,17 +26,17 @@ READ_WITHOUT_CONSUMER = {
     ("kubernetes", "disruption_budget.changed"),  # watched: it compares what was published with its copy
     # watched too: every replica folds the whole cluster
     *(("quota", event) for event in ("node.described", "node.deleted", "node.liveness_changed")),
-    *(("quota", event) for event in ("node.scheduling_changed", "resources.offered", "usage.reported")),
-    ("quota", "node.reserved"),
+    *(("quota", event) for event in ("node.scheduling_changed", "resources.offered", "node.reserved")),
     *(("migration", event) for event in ("node.described", "node.deleted", "node.liveness_changed", "intent.observed")),
-    *(("migration", event) for event in ("node.scheduling_changed", "resources.offered", "usage.reported")),
+    *(("migration", event) for event in ("node.scheduling_changed", "resources.offered", "usage.windowed")),
     ("migration", "peak.predicted"),
     ("migration", "disruption_budget.changed"),
     *(("descheduler", event) for event in ("node.described", "node.deleted", "node.liveness_changed")),
     *(("descheduler", event) for event in ("node.scheduling_changed", "resources.offered", "peak.predicted")),
-    *(("descheduler", event) for event in ("usage.reported", "reclaim.requested", "migration.changed")),
+    *(("descheduler", event) for event in ("usage.windowed", "waterline.crossed", "reclaim.requested")),
+    ("descheduler", "migration.changed"),
     ("descheduler", "resource.changed"),  # watched: modes of pools, for what plans say
-    # the bus reads the last roster of a node when a report counts by it
+    # the bus reads the roster of a node when a report counts by it; quota, descheduler and migration watch them
     *((service, "pods.rostered") for service in ("console", "descheduler", "ensurance")),
     *((service, "pods.rostered") for service in ("ingestion", "migration", "quota")),
     ("prediction", "usage.windowed"),  # replayed from the position that the snapshot contains

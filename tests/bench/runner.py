@@ -49,6 +49,7 @@ from tests.bench import (
     soak,
     topology,
     waterline_plan,
+    wire,
     world_seeds,
 )
 from tests.bench.figures import judged, markdown, table, verdicts
@@ -146,6 +147,10 @@ FIGURES: Mapping[str, tuple[str, Measure]] = {
     "cluster_view": (
         "the cluster folded into arrays at 1,000, 3,000 and 10,000 nodes of 30 pods: report, view, bytes",
         lambda path, given, speed: cluster_view.measure(),
+    ),
+    "wire": (
+        "telemetry with 30 and 110 pods: bytes of a message, microseconds of each reader, cores of services",
+        lambda path, given, speed: wire.measure(),
     ),
     "quota": (
         "quotas in process: recompute of 100, 1,000 and 10,000 in three resources, beside the plain one; admissions",

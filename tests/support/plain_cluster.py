@@ -19,6 +19,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
@@ -118,10 +119,22 @@ class PlainCluster:
         if isinstance(data, EvictionCompleted):
             node.completed.add(data.id)
             return
-        key = UsageReported if isinstance(data, UsageReported) else type(data), getattr(data, "writer", "")
+        if isinstance(data, UsageReported | PodsRostered):
+            self._run(node, data)
+            return
+        key = type(data), getattr(data, "writer", "")
         last = node.newest.get(key)
         if last is None or _is_newer(data, last):
             node.newest[key] = data
+
+    def _run(self, node: _Known, data: UsageReported | PodsRostered) -> None:
+        """Of rosters and reports together the newest says what runs."""
+        last = node.last(PodsRostered)
+        if last is not None and not _is_newer(data, last):
+            return
+        node.newest[PodsRostered, ""] = data
+        if isinstance(data, UsageReported):
+            node.newest[UsageReported, ""] = data
 
     def remove(self, name: str, at: datetime) -> None:
         self.removed[name] = at
@@ -134,6 +147,7 @@ class PlainCluster:
 
 def _node(known: _Known, now: datetime) -> PlainNode:
     report, window = known.last(UsageReported), known.last(UsageWindowed)
+    by_window = _by_window(report, window)
     peak, offer = known.last(PeakPredicted), known.last(ResourcesOffered)
     described, liveness = known.last(NodeDescribed), known.last(NodeLivenessChanged)
     scheduling = known.last(NodeSchedulingChanged)
@@ -141,8 +155,12 @@ def _node(known: _Known, now: datetime) -> PlainNode:
     return PlainNode(
         facts=described.facts if described else None,
         ages=_ages(known, now),
-        usage=_average(report.node_usage if report else None),
-        system_usage=_average(report.system_usage if report else None),
+        usage=_measured(
+            report.node_usage if report else None, window.node_usage if window else None, by_window=by_window
+        ),
+        system_usage=_measured(
+            report.system_usage if report else None, window.system_usage if window else None, by_window=by_window
+        ),
         prod_pressure=report.prod_pressure.cpu_some_avg if report else None,
         window_p95=_p95(window.node_usage if window else None),
         node_peak=_amount(peak and peak.node_peak),
@@ -172,13 +190,11 @@ def _pods(known: _Known, now: datetime) -> Mapping[str, PlainPod]:
     reported = {pod.pod.uid: pod for pod in report.pods} if report else {}
     windowed = {pod.pod.uid: pod for pod in window.pods} if window else {}
     peaks = {pod.uid: pod for pod in prediction.pods} if prediction else {}
-    if window and (not report or report.sampled_at < window.window_start):
-        running = {uid: pod.pod for uid, pod in windowed.items()}
-    else:
-        running = {uid: pod.pod for uid, pod in reported.items()}
+    by_window = _by_window(report, window)
     pods = {}
-    for uid, described in running.items():
+    for uid, described in _running(known.last(PodsRostered)).items():
         measured, peak = reported.get(uid), peaks.get(uid)
+        window_usage = windowed[uid].usage if uid in windowed else None
         limit = measured.cpu_limit_milli if measured else None
         limits_wanted = [
             throttle.cpu_limit_milli
@@ -188,9 +204,9 @@ def _pods(known: _Known, now: datetime) -> Mapping[str, PlainPod]:
         ]
         pods[uid] = PlainPod(
             described=described,
-            usage=_average(measured.usage if measured else None),
+            usage=_measured(measured.usage if measured else None, window_usage, by_window=by_window),
             cpu_limit="unlimited" if measured and limit is None else limit,
-            window_p95=_p95(windowed[uid].usage if uid in windowed else None),
+            window_p95=_p95(window_usage),
             peak=_amount(peak and peak.peak),
             cold_start=peak is not None and peak.cold_start,
             wanted_cpu_limit=min(limits_wanted, default=None),
@@ -209,8 +225,27 @@ def _pods(known: _Known, now: datetime) -> Mapping[str, PlainPod]:
     return pods
 
 
+def _running(newest: UsageReported | PodsRostered | None) -> Mapping[str, Pod]:
+    """The pods that run by the last roster or report."""
+    if newest is None:
+        return {}
+    pods = newest.roster.pods if isinstance(newest, PodsRostered) else [usage.pod for usage in newest.pods]
+    return {pod.uid: pod for pod in pods}
+
+
+def _by_window(report: UsageReported | None, window: UsageWindowed | None) -> bool:
+    return window is not None and (report is None or _time(window) > report.sampled_at)
+
+
+def _measured(report: Usage | None, window: WindowedUsage | None, *, by_window: bool) -> Amount:
+    if not by_window:
+        return _average(report)
+    return NOTHING if window is None or not window.samples else (window.cpu_avg_milli, window.memory_avg_bytes)
+
+
 _SOURCES: Mapping[type, str] = {
     NodeDescribed: "described",
+    PodsRostered: "rostered",
     UsageReported: "reported",
     UsageWindowed: "windowed",
     PeakPredicted: "predicted",
@@ -233,10 +268,11 @@ def _ages(known: _Known, now: datetime) -> Mapping[str, float]:
 
 
 def _is_newer(data: Any, last: Any) -> bool:
-    if isinstance(data, UsageReported):
-        if data.boot_epoch == last.boot_epoch:
-            return bool(data.sequence > last.sequence)
-        return bool(data.sampled_at > last.sampled_at)
+    if isinstance(data, UsageReported | PodsRostered):
+        if data.boot_epoch != last.boot_epoch:
+            return bool(_time(data) > _time(last))
+        is_later = data.sequence == last.sequence and isinstance(last, PodsRostered) and isinstance(data, UsageReported)
+        return data.sequence > last.sequence or is_later
     order = _ORDER[type(data)]
     return bool(order(data) > order(last))
 
@@ -246,7 +282,7 @@ def _time(data: Any) -> datetime:
         return data.window_start + timedelta(seconds=data.window_seconds)
     fields = (
         *("described_at", "sampled_at", "predicted_at", "offered_at", "changed_at", "told_at"),
-        *("declared_at", "observed_at", "completed_at"),
+        *("declared_at", "observed_at", "completed_at", "rostered_at"),
     )
     at: datetime = next(getattr(data, name) for name in fields if hasattr(data, name))
     return at

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
+from slackwater.events.measures import Usage
 from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedHostApp, WindowedPod, WindowedUsage
 from slackwater.model.nodes import CpuTopology, NodeFacts, NumaNode
 from slackwater.model.pods import Pod
@@ -96,3 +98,25 @@ def described(
 def event_id(kind: str, node: str, number: int) -> str:
     """Returns the same id for the same event, so that a test can publish it twice."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{node}/{number}"))
+
+
+def window_of(report: UsageReported, seconds: int = 1) -> UsageWindowed:
+    """The window that ends with a report and has its averages throughout."""
+    start = report.sampled_at - timedelta(seconds=seconds)
+    return UsageWindowed(
+        node=report.node,
+        number=int(start.timestamp()) // seconds,
+        window_start=start,
+        window_seconds=seconds,
+        node_usage=_level(report.node_usage),
+        system_usage=None if report.system_usage is None else _level(report.system_usage),
+        tiers={},
+        pods=tuple(WindowedPod(usage.pod, _level(usage.usage)) for usage in report.pods),
+        reports=1,
+        gaps=0,
+    )
+
+
+def _level(usage: Usage) -> WindowedUsage:
+    cpu, memory = usage.cpu_milli, usage.memory_bytes
+    return WindowedUsage(cpu.avg, cpu.p90, cpu.p95, cpu.max, memory.avg, memory.p90, memory.p95, memory.max, cpu.count)

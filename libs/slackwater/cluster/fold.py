@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from slackwater.cluster.intents import Intents
-from slackwater.cluster.pods import Names, PodTable, amounts, column
+from slackwater.cluster.pods import Names, PodTable, Rowed, amounts, column
 from slackwater.cluster.rows import UNKNOWN, Block, Interned, Rows
 from slackwater.cluster.versions import Version, is_newer, micros, time_of, version_of
 from slackwater.cluster.view import NONE, TIERS, Amounts, ClusterView, Flags, LivenessCode, NodeColumns, Source
@@ -28,6 +28,7 @@ from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.pod_columns import PodsByColumns, by_columns
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
@@ -48,6 +49,7 @@ _SOURCES: Mapping[type[Payload], Source] = {
     NodeDescribed: Source.DESCRIBED,
     UsageReported: Source.REPORTED,
     WaterlineCrossed: Source.REPORTED,
+    PodsRostered: Source.ROSTERED,
     UsageWindowed: Source.WINDOWED,
     PeakPredicted: Source.PREDICTED,
     ResourcesOffered: Source.OFFERED,
@@ -57,16 +59,17 @@ _SOURCES: Mapping[type[Payload], Source] = {
     NodeSchedulingChanged: Source.SCHEDULING,
 }
 EVENTS: tuple[type[Payload], ...] = (*_SOURCES, EvictionCompleted)
-"""What the fold takes. Of usage a reader may leave out either: reports are fresher, windows fewer."""
+"""What the fold takes. Rosters and reports say which pods run, reports and windows what they use. A reader may leave
+out reports: they are fresher, and many."""
 
 _COLUMNS = (
     *("capacity", "reserved", "usage", "system_usage", "window_p95", "node_peak", "system_peak", "prod_peak"),
-    *("prod_reclaimable", "batch", "mid"),
+    *("prod_reclaimable", "batch", "mid", "window_usage", "window_system_usage"),
 )
 _AT = {name: 2 * place for place, name in enumerate(_COLUMNS)}
 _TIER_PEAKS = 2 * len(_COLUMNS)
-_POOL, _GENERATION, _DEGRADED, _LIVE, _CORDONED_UNTIL, _WINDOW_START, _PENDING = range(
-    _TIER_PEAKS + 2 * len(TIERS), _TIER_PEAKS + 2 * len(TIERS) + 7
+_POOL, _GENERATION, _DEGRADED, _LIVE, _CORDONED_UNTIL, _PENDING = range(
+    _TIER_PEAKS + 2 * len(TIERS), _TIER_PEAKS + 2 * len(TIERS) + 6
 )
 _WIDTH = _PENDING + 1
 _PRESSURE, _CONFIDENCE, _COLD = range(3)
@@ -101,6 +104,7 @@ class ClusterFold:
             NodeDescribed: self._apply_description,
             UsageReported: self._apply_report,
             WaterlineCrossed: self._apply_report,
+            PodsRostered: self._apply_roster,
             UsageWindowed: self._apply_window,
             PeakPredicted: self._apply_peaks,
             ResourcesOffered: self._apply_offers,
@@ -125,11 +129,12 @@ class ClusterFold:
         else:
             source = _SOURCES[kind]
             part = data.writer if source in {Source.DECLARED, Source.OBSERVED} else ""
+            key = Source.ROSTERED if source is Source.REPORTED else source, part
             version = version_of(data)
-            if node is not None and not is_newer(data, version, node.versions.get((source, part))):
+            if node is not None and not is_newer(data, version, node.versions.get(key)):
                 return False
             node = node or self._add(name)
-            node.versions[source, part] = version
+            node.versions[key] = version
             applied = True
             if source in {Source.DECLARED, Source.OBSERVED}:
                 self._apply_intent(node, source, data)
@@ -168,8 +173,12 @@ class ClusterFold:
         names = tuple(self._names)
         capacity, reserved = of("capacity"), of("reserved")
         age = np.where(at == 0, np.inf, (now_micros - at) / 1e6)
-        window_start = numbers[:, _WINDOW_START]
-        by_window: Flags = (window_start != UNKNOWN) & (window_start > at[:, Source.REPORTED])
+        by_window: Flags = at[:, Source.WINDOWED] > at[:, Source.REPORTED]
+
+        def measured(reported: str, windowed: str) -> Amounts:
+            places = (slice(_AT[name], _AT[name] + 2) for name in (windowed, reported))
+            return amounts(np.where(by_window[:, None], *(numbers[:, place] for place in places)))
+
         nodes = NodeColumns(
             names=names,
             facts=tuple(self._facts),
@@ -183,8 +192,8 @@ class ClusterFold:
             capacity=capacity,
             reserved=reserved,
             allocatable=Amounts(np.maximum(capacity.value - reserved.value, 0), capacity.known & reserved.known),
-            usage=of("usage"),
-            system_usage=of("system_usage"),
+            usage=measured("usage", "window_usage"),
+            system_usage=measured("system_usage", "window_system_usage"),
             prod_pressure=ratios[:, _PRESSURE],
             window_p95=of("window_p95"),
             node_peak=of("node_peak"),
@@ -246,20 +255,29 @@ class ClusterFold:
         )
         pressure = data.prod_pressure.cpu_some_avg
         self._ratios.array[node.row, _PRESSURE] = np.nan if pressure is None else pressure
-        self._failed[node.row] = data.failed_pods
+        self._at.array[node.row, Source.ROSTERED] = micros(data.sampled_at)
         pods = by_columns(data.pods)
-        rows = self._pods.replace(Names.REPORT, node.row, [pod.uid for pod in pods.described])
-        self._pods.describe(Names.REPORT, rows, pods.described)
+        rows = self._set_running(node, pods.described, data.failed_pods)
         self._pods.write(Names.REPORT, rows, _report_block(pods))
+
+    def _apply_roster(self, node: _Node, data: PodsRostered) -> None:
+        self._set_running(node, data.roster.pods, data.roster.failed_pods)
+
+    def _set_running(self, node: _Node, pods: Sequence[Pod], failed: Sequence[Pod]) -> Rowed:
+        """Returns the rows of the pods that run from now on."""
+        self._failed[node.row] = failed
+        rows = self._pods.replace(Names.REPORT, node.row, [pod.uid for pod in pods])
+        self._pods.describe(rows, pods)
+        return rows
 
     def _apply_window(self, node: _Node, data: UsageWindowed) -> None:
         numbers = self._numbers.array[node.row]
-        numbers[_AT["window_p95"] : _AT["window_p95"] + 2] = _p95(data.node_usage)
-        numbers[_WINDOW_START] = micros(data.window_start)
-        described = [pod.pod for pod in data.pods]
-        rows = self._pods.replace(Names.WINDOW, node.row, [pod.uid for pod in described])
-        self._pods.describe(Names.WINDOW, rows, described)
-        self._pods.write(Names.WINDOW, rows, np.array([_p95(pod.usage) for pod in data.pods], np.int64).reshape(-1, 2))
+        numbers[_AT["window_p95"] : _AT["window_p95"] + 2] = _windowed(data.node_usage)[2:]
+        numbers[_AT["window_usage"] : _AT["window_usage"] + 2] = _windowed(data.node_usage)[:2]
+        numbers[_AT["window_system_usage"] : _AT["window_system_usage"] + 2] = _windowed(data.system_usage)[:2]
+        rows = self._pods.replace(Names.WINDOW, node.row, [pod.pod.uid for pod in data.pods])
+        block = [_windowed(pod.usage) for pod in data.pods]
+        self._pods.write(Names.WINDOW, rows, np.array(block, np.int64).reshape(-1, 4))
 
     def _apply_peaks(self, node: _Node, data: PeakPredicted) -> None:
         self._set(
@@ -315,8 +333,11 @@ def _averages(cpu: Distribution, memory: Distribution) -> tuple[int, int]:
     return cpu.avg if cpu.count else UNKNOWN, memory.avg if memory.count else UNKNOWN
 
 
-def _p95(usage: WindowedUsage) -> tuple[int, int]:
-    return (usage.cpu_p95_milli, usage.memory_p95_bytes) if usage.samples else (UNKNOWN, UNKNOWN)
+def _windowed(usage: WindowedUsage | None) -> tuple[int, int, int, int]:
+    """Averages and 95th percentiles."""
+    if usage is None or not usage.samples:
+        return UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN
+    return usage.cpu_avg_milli, usage.memory_avg_bytes, usage.cpu_p95_milli, usage.memory_p95_bytes
 
 
 def _report_block(pods: PodsByColumns) -> np.ndarray[Any, np.dtype[np.int64]]:

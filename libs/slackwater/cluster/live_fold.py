@@ -9,10 +9,12 @@ from slackwater.cluster.fold import ClusterFold
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
+from slackwater.events.usage_windowed import UsageWindowed
 
 
 class LiveFold:
-    """The newest event of each node and type. `unread` are the types whose stored events were not all received yet."""
+    """The newest event of each node and type; of windows none, because the next one comes soon. `unread` are the types
+    whose stored events were not all received yet."""
 
     def __init__(self, watched: Iterable[type[Payload]]) -> None:
         self.fold = ClusterFold()
@@ -32,6 +34,8 @@ class LiveFold:
             return self._delete(data)
         if not self.fold.apply(event):
             return False
+        if isinstance(data, UsageWindowed):
+            return True
         name = data.facts.name if isinstance(data, NodeDescribed) else data.node
         self._newest.setdefault(name, {})[type(data)] = event
         return True

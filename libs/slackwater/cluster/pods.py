@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from slackwater.model.pods import Pod
 
 
 class Names(IntEnum):
-    """Which source names a pod: one bit each. A report or a window says that it runs."""
+    """Which source names a pod: one bit each. REPORT, of rosters and reports, says that it runs."""
 
     REPORT = 0
     WINDOW = 1
@@ -25,9 +24,9 @@ class Names(IntEnum):
     INTENT = 3
 
 
-WIDTHS = {Names.REPORT: 3, Names.WINDOW: 2, Names.PEAK: 3, Names.INTENT: 3}
-"""REPORT: CPU, memory, CPU limit. WINDOW: CPU, memory. PEAK: CPU, memory, cold start. INTENT: wanted CPU limit,
-deadline of an eviction in microseconds, whether a limit failed."""
+WIDTHS = {Names.REPORT: 3, Names.WINDOW: 4, Names.PEAK: 3, Names.INTENT: 3}
+"""REPORT: CPU, memory, CPU limit. WINDOW: average of CPU and memory, their 95th percentiles. PEAK: CPU, memory, cold
+start. INTENT: wanted CPU limit, deadline of an eviction in microseconds, whether a limit failed."""
 
 _TIER, _QOS, _PRIORITY, _CPU, _MEMORY, _STARTED, _WORKLOAD, _NAMESPACE = range(8)
 _TIER_CODES = {tier: code for code, tier in enumerate(TIERS)}
@@ -43,7 +42,7 @@ class _NodePods:
 
 
 class _Facts:
-    """What one of the two sources that say which pods run says of each."""
+    """What is said of each pod that runs."""
 
     def __init__(self) -> None:
         self.block = Block(8, UNKNOWN)
@@ -63,7 +62,7 @@ class PodTable:
         self._node = Block(1, FREE)
         self._named_by = Block(1, 0, np.uint8)
         self._blocks = {name: Block(width, UNKNOWN) for name, width in WIDTHS.items()}
-        self._facts = {name: _Facts() for name in (Names.REPORT, Names.WINDOW)}
+        self._facts = _Facts()
         self._workloads, self._namespaces = Interned(), Interned()
         self._of: dict[int, _NodePods] = {}
 
@@ -92,15 +91,14 @@ class PodTable:
         if len(rows):
             self._blocks[name].array[rows] = values
 
-    def describe(self, name: Names, rows: Rowed, described: Sequence[Pod]) -> None:
-        """Facts of the pods that run. Descriptions that are equal are kept once."""
-        facts = self._facts[name]
-        facts.reserve(self._rows.count)
-        known = facts.described
+    def describe(self, rows: Rowed, described: Sequence[Pod]) -> None:
+        """Facts of the pods that run."""
+        self._facts.reserve(self._rows.count)
+        known = self._facts.described
         for row, pod in zip(rows.tolist(), described, strict=True):
             last = known[row]
             if last is not pod and last != pod:
-                self._set_facts(name, row, pod)
+                self._set_facts(row, pod)
 
     def remove_node(self, node: int) -> None:
         """No source names a pod of the node any more."""
@@ -112,22 +110,20 @@ class PodTable:
                 self._drop(pods, name, row)
 
     def columns(self, by_window: Flags, now_micros: int) -> PodColumns:
-        """The pods at a time; `by_window`: the nodes whose last window says what runs."""
+        """The pods at a time; `by_window`: the nodes whose last window is newer than their last report."""
         count = self._rows.count
         node = self._node.copy(count)[:, 0]
-        named_by = self._named_by.copy(count)[:, 0]
+        exists = (self._named_by.copy(count)[:, 0] & (1 << Names.REPORT)) != 0
         windowed = by_window[node] & (node != FREE) if len(by_window) else np.zeros(count, bool)
-        running = np.where(windowed, 1 << Names.WINDOW, 1 << Names.REPORT).astype(np.uint8)
-        exists = (named_by & running) != 0
-        facts = self._facts[Names.REPORT].block.copy(count)
-        facts[windowed] = self._facts[Names.WINDOW].block.copy(count)[windowed]
-        facts[~exists] = UNKNOWN
+        self._facts.reserve(count)
+        facts = self._facts.block.copy(count)
         report = self._blocks[Names.REPORT].copy(count)
+        window = self._blocks[Names.WINDOW].copy(count)
         peak = self._blocks[Names.PEAK].copy(count)
         intent = self._blocks[Names.INTENT].copy(count)
         return PodColumns(
             uids=tuple(self._uids),
-            described=self._described(windowed, exists),
+            described=tuple(self._facts.described),
             exists=exists,
             incarnation=self._rows.incarnations(),
             node=node,
@@ -140,29 +136,15 @@ class PodTable:
             namespace=_code(facts[:, _NAMESPACE]),
             namespaces=self._namespaces.texts(),
             request=amounts(facts[:, _CPU : _MEMORY + 1]),
-            usage=amounts(report[:, :2]),
+            usage=amounts(np.where(windowed[:, None], window[:, :2], report[:, :2])),
             cpu_limit=column(report[:, 2]),
-            window_p95=amounts(self._blocks[Names.WINDOW].copy(count)),
+            window_p95=amounts(window[:, 2:]),
             peak=amounts(peak[:, :2]),
             cold_start=peak[:, 2] == 1,
             wanted_cpu_limit=column(intent[:, 0]),
             evicting=intent[:, 1] > now_micros,
             limit_failed=intent[:, 2] == 1,
         )
-
-    def _described(self, windowed: Flags, exists: Flags) -> tuple[Pod | None, ...]:
-        """Copies the longer list and replaces what the other one says."""
-        mostly_windows = 2 * np.count_nonzero(windowed) > len(windowed)
-        base, other = (Names.WINDOW, Names.REPORT) if mostly_windows else (Names.REPORT, Names.WINDOW)
-        self._facts[base].reserve(len(exists))
-        facts = list(self._facts[base].described)
-        replaced = windowed != mostly_windows
-        if replaced.any():
-            self._facts[other].reserve(len(exists))
-            from_other = self._facts[other].described
-            for row in np.flatnonzero(replaced).tolist():
-                facts[row] = from_other[row]
-        return tuple(facts)
 
     def _row(self, pods: _NodePods, node: int, uid: str) -> int:
         row = pods.rows.get(uid)
@@ -177,12 +159,9 @@ class PodTable:
             self._node.array[row] = node
         return row
 
-    def _set_facts(self, name: Names, row: int, pod: Pod) -> None:
-        other = self._facts[Names.WINDOW if name == Names.REPORT else Names.REPORT].described
-        if row < len(other) and other[row] == pod:
-            pod = cast(Pod, other[row])
-        self._release_facts(name, row)
-        facts = self._facts[name]
+    def _set_facts(self, row: int, pod: Pod) -> None:
+        self._release_facts(row)
+        facts = self._facts
         facts.described[row] = pod
         facts.block.array[row] = (
             _TIER_CODES[pod.tier],
@@ -195,8 +174,8 @@ class PodTable:
             self._namespaces.acquire(pod.namespace),
         )
 
-    def _release_facts(self, name: Names, row: int) -> None:
-        facts = self._facts[name]
+    def _release_facts(self, row: int) -> None:
+        facts = self._facts
         if facts.described[row] is not None:
             self._workloads.release(int(facts.block.array[row, _WORKLOAD]))
             self._namespaces.release(int(facts.block.array[row, _NAMESPACE]))
@@ -205,8 +184,8 @@ class PodTable:
 
     def _drop(self, pods: _NodePods, name: Names, row: int) -> None:
         self._blocks[name].clear(row)
-        if name in self._facts:
-            self._release_facts(name, row)
+        if name == Names.REPORT:
+            self._release_facts(row)
         left = int(self._named_by.array[row, 0]) & ~(1 << name)
         self._named_by.array[row] = left
         if left == 0:

@@ -13,6 +13,7 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
@@ -29,13 +30,19 @@ def micros(at: datetime) -> int:
 
 
 def _of_report(report: UsageReported) -> Version:
-    return report.boot_epoch, report.sequence, report.sampled_at
+    return report.boot_epoch, report.sequence, report.sampled_at, 1
+
+
+def _of_roster(roster: PodsRostered) -> Version:
+    """A roster precedes the report with its sequence."""
+    return roster.boot_epoch, roster.sequence, roster.rostered_at, 0
 
 
 _VERSIONS: Mapping[type, Callable[[Any], Version]] = {
     NodeDescribed: lambda data: (data.described_at, data.boot_epoch),
     UsageReported: _of_report,
     WaterlineCrossed: _of_report,
+    PodsRostered: _of_roster,
     UsageWindowed: lambda data: (data.window_start, data.window_seconds),
     PeakPredicted: lambda data: (data.predicted_at, data.window_number),
     ResourcesOffered: lambda data: (data.offered_at, data.generation),
@@ -48,6 +55,7 @@ _TIMES: Mapping[type, Callable[[Any], datetime]] = {
     NodeDescribed: lambda data: data.described_at,
     UsageReported: lambda data: data.sampled_at,
     WaterlineCrossed: lambda data: data.sampled_at,
+    PodsRostered: lambda data: data.rostered_at,
     UsageWindowed: lambda data: data.window_start + timedelta(seconds=data.window_seconds),
     PeakPredicted: lambda data: data.predicted_at,
     ResourcesOffered: lambda data: data.offered_at,
@@ -70,10 +78,11 @@ def time_of(data: Any) -> datetime:
 
 
 def is_newer(data: Any, version: Version, last: Version | None) -> bool:
-    """Whether an event takes the place of the last one. A report is judged by its sequence within a boot epoch, so that
-    a clock that was set back does not hide what the agent measures; a new epoch by its time."""
+    """Whether an event takes the place of the last one. Reports and rosters are judged by their sequence within a boot
+    epoch, so that a clock that was set back does not hide what the agent measures; a new epoch by its time."""
     if last is None:
         return True
-    if isinstance(data, UsageReported):
-        return bool(version[1] > last[1] if version[0] == last[0] else version[2] > last[2])
+    if isinstance(data, UsageReported | PodsRostered):
+        same_boot = version[0] == last[0]
+        return bool((version[1], version[3]) > (last[1], last[3]) if same_boot else version[2] > last[2])
     return version > last

@@ -43,6 +43,7 @@ class Source(IntEnum):
     OBSERVED = 6
     LIVENESS = 7
     SCHEDULING = 8
+    ROSTERED = 9
 
 
 class LivenessCode(IntEnum):
@@ -80,8 +81,9 @@ class NodeColumns:
     """The nodes.
 
     `allocatable` is the capacity less what the operator keeps back. `usage` and `system_usage` are the averages of the
-    last report, `window_p95` is the 95th percentile of the last window. `prod_pressure` (0..1) is the share of time in
-    which prod waited for CPU in the last report. `tier_peaks` is (rows, 4, 2) in the order of TIERS.
+    last report or of the last window, whichever ended later; `window_p95` is the 95th percentile of the last window.
+    `prod_pressure` (0..1) is the share of time in which prod waited for CPU in the last report. `tier_peaks` is
+    (rows, 4, 2) in the order of TIERS.
     `cordoned`: takes no new pods now. `intent_pending`: a writer's last document is not answered by the agent yet.
     """
 
@@ -142,10 +144,11 @@ class NodeColumns:
 
 @record(frozen=True, slots=True)
 class PodColumns:
-    """The pods that run, by the last report of their node, or by a later window where reports are not read.
+    """The pods that run, by the last roster or report of their node.
 
-    `usage` is the average of the last report, `cpu_limit` the limit in force then (NONE: unlimited), `window_p95` the
-    95th percentile of the last window, `peak` the predicted one (`cold_start`: the request stands in for it).
+    `usage` is the average of the last report or of the last window, whichever ended later, `cpu_limit` the limit in
+    force at the last report (NONE: unlimited), `window_p95` the 95th percentile of the last window, `peak` the
+    predicted one (`cold_start`: the request stands in for it).
     `wanted_cpu_limit` is the lowest that a writer's intent declares, `limit_failed` says that the agent answered an
     intent in force with an error for the pod. `evicting`: an eviction is declared, not completed, and not past its
     deadline.

@@ -39,8 +39,9 @@ PARTS: Final = 10_000
 UNKNOWN: Final = -1
 """In place of a value that a pod does not have."""
 RefaultRate = Annotated[float, Interval(ge=0, le=MOST_BYTES_PER_SECOND), Meta(ge=0, le=MOST_BYTES_PER_SECOND)]
-Trigger = Literal["interval", "waterline", "shutdown", "leave"]
-"""The reason of a report: its interval is over, a waterline was crossed, the agent stops, its node leaves."""
+Trigger = Literal["interval", "waterline", "pods", "shutdown", "leave"]
+"""The reason of a report: its interval is over, a waterline was crossed, other pods run, the agent stops, its node
+leaves."""
 
 _Signed = Annotated[
     int, Interval(ge=-MOST_MEMORY_BYTES, le=MOST_MEMORY_BYTES), Meta(ge=-MOST_MEMORY_BYTES, le=MOST_MEMORY_BYTES)

@@ -27,7 +27,7 @@ class AgentMetrics:
         )
         self._reports = meters.counter(
             "slackwater_agent_reports_total",
-            "Reports (interval, waterline, shutdown, leave).",
+            "Reports (interval, waterline, pods, shutdown, leave).",
             ["reason"],
             look="Mostly waterline: prod often waits for CPU.",
         )

@@ -14,7 +14,7 @@ CONSUMES = (
     "node.scheduling_changed",
     "resources.offered",
     "peak.predicted",
-    "usage.reported",
+    "usage.windowed",
     "pods.rostered",
     "intent.observed",
     "eviction.completed",

@@ -15,7 +15,6 @@ CONSUMES = (
     "node.reserved",
     "resources.offered",
     "reclaim.answered",
-    "usage.reported",
     "pods.rostered",
     "agent.block_changed",
 )

@@ -1,4 +1,7 @@
-"""Reports of many nodes, encoded once: a message is a template for the node's number, sequence and time."""
+"""Reports of many nodes, encoded once: a message is a template for the node's number, sequence and time.
+
+As with agents a report counts by a roster, which is a message of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from slackwater.bus.codec.cloudevents import encode
 from slackwater.events.envelope import Event, subject_of
 from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed
+from slackwater.events.pods_rostered import PodsRostered, subject_in
+from slackwater.events.serialized import written
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import URGENT_TRIGGER, WaterlineCrossed, crossing_of
 from slackwater.model.nodes import CpuTopology, NodeFacts
@@ -24,6 +29,7 @@ from slackwater.model.time import SystemClock
 GIB = 2**30
 CPU_MILLI, MEMORY_BYTES = 64_000, 256 * GIB
 BOOT = "boot-1"
+SLOT = 0
 _NODE = "node-@@@@@"
 _STARTED = datetime(2026, 1, 5, 12, tzinfo=UTC)
 _SAMPLED = datetime(2001, 2, 3, 4, 5, 6, 123456, tzinfo=UTC)
@@ -89,6 +95,15 @@ def message(pods: int, level: float, window_seconds: float) -> Message:
     return _cut(Envelopes(_NODE, SystemClock()).origin(report(pods, level, window_seconds)))
 
 
+def roster(pods: int) -> Message:
+    """The roster that all reports of so many pods count by."""
+    template = report(pods, 0.5, 1.0)
+    data = PodsRostered(
+        node=_NODE, boot_epoch=BOOT, sequence=_SEQUENCE, rostered_at=_SAMPLED, slot=SLOT, roster=template.roster()
+    )
+    return _cut(Envelopes(_NODE, SystemClock()).origin(data))
+
+
 def crossing(pods: int, level: float, window_seconds: float) -> tuple[Message, Message]:
     """A report above the default waterline, as usage.reported and as waterline.crossed."""
     event = Envelopes(_NODE, SystemClock()).origin(report(pods, level, window_seconds, ABOVE))
@@ -103,8 +118,9 @@ def crosses(node: int, sequence: int, every: int) -> bool:
 
 
 def _cut(event: Event[Any]) -> Message:
-    stamped = event.model_copy(update={"id": _IDENTITY.decode(), "time": _SAMPLED})
-    encoded = encode(stamped)
+    stamped, data = event.model_copy(update={"id": _IDENTITY.decode(), "time": _SAMPLED}), event.data
+    body = data.columns(data.roster(), SLOT).model_dump_json() if isinstance(data, UsageReported) else data.body()
+    encoded = encode(written(stamped, body))
     headers = {name: value.replace("=40", "@") for name, value in encoded.headers.items()}
     return Message(head_of(headers), encoded.body)
 
@@ -115,6 +131,11 @@ def subjects(nodes: int, *, urgent: bool = False) -> list[bytes]:
     if urgent:
         template = WaterlineCrossed.model_construct(**dict(template))
     return [subject_of(template.model_copy(update={"node": node_name(n)})).encode() for n in range(nodes)]
+
+
+def roster_subjects(nodes: int) -> list[bytes]:
+    """The subject of each node's roster."""
+    return [subject_in(node_name(number), SLOT).encode() for number in range(nodes)]
 
 
 def _pod(number: int, level: float) -> PodUsage:

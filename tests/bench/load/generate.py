@@ -9,6 +9,8 @@ With --ramp S the fleet grows for S seconds: the same number of nodes starts wit
 
 With --every N one report of N is above the default waterline and is sent as an agent sends it: as waterline.crossed at
 once, on a separate connection, and as usage.reported on schedule. `crossed` has the numbers of these reports.
+
+Rosters are sent before the first report of each node, and repeated as agents repeat them.
 """
 
 from __future__ import annotations
@@ -27,8 +29,44 @@ from pathlib import Path
 
 from tests.bench.load import fleet, wire
 
+from slackwater.bus.rosters.roster_publisher import REPEAT_SECONDS
+
 _TICK_SECONDS = 0.005
 _LAST_ANSWERS_SECONDS = 10.0
+
+
+class Rosters:
+    """The rosters of all nodes, on a connection of their own."""
+
+    def __init__(self, line: wire.Wire, pods: int, nodes: int, interval: float) -> None:
+        self.line = line
+        self._template = fleet.roster(pods)
+        self._subjects = fleet.roster_subjects(nodes)
+        self._repeat_every = max(1, round(REPEAT_SECONDS / interval))
+        self._prefix = uuid.uuid4().hex[:8]
+
+    @property
+    def body_bytes(self) -> int:
+        return len(self._template.body)
+
+    async def publish_all(self) -> None:
+        """Returns when the broker has stored them, or after ten seconds."""
+        for node in range(len(self._subjects)):
+            self._publish(node, 1, datetime.now(UTC))
+            if node % 100 == 0:
+                await asyncio.sleep(0)
+        ends = time.monotonic() + _LAST_ANSWERS_SECONDS
+        while not all(self.line.acked) and time.monotonic() < ends:
+            await asyncio.sleep(_TICK_SECONDS)
+
+    def repeat_when_due(self, node: int, sequence: int, when: datetime) -> None:
+        """Publish again before a report; each node at its own time."""
+        if sequence > 1 and (sequence + node) % self._repeat_every == 0:
+            self._publish(node, sequence, when)
+
+    def _publish(self, node: int, sequence: int, when: datetime) -> None:
+        identity = f"{self._prefix}-0000-7000-8000-{self.line.published:012x}".encode()
+        self.line.publish(self._subjects[node], *self._template.filled(node, sequence, when, identity))
 
 
 async def generate(options: argparse.Namespace) -> dict[str, object]:
@@ -38,6 +76,8 @@ async def generate(options: argparse.Namespace) -> dict[str, object]:
     subjects = fleet.subjects(nodes)
     urgent = await wire.connect(options.nats, "bench-urgent")
     above, urgent_subjects = fleet.crossing(options.pods, 0.8, interval), fleet.subjects(nodes, urgent=True)
+    rosters = Rosters(await wire.connect(options.nats, "bench-rosters"), options.pods, nodes, interval)
+    await rosters.publish_all()
     crossed: dict[int, int] = {}
     sent_at, sampled = array("d"), array("d")
     total = int(nodes * options.seconds / interval)
@@ -63,6 +103,7 @@ async def generate(options: argparse.Namespace) -> dict[str, object]:
                     urgent_subjects[node], *above[1].filled(node, sequence, when, identity)
                 )
                 urgent.stored_at[crossed[number]] = connection.stored_at[number] = 0.0
+            rosters.repeat_when_due(node, sequence, when)
             head, body = level.filled(node, sequence, when, identity)
             connection.publish(subjects[node], head, body)
             now = time.time()
@@ -84,6 +125,9 @@ async def generate(options: argparse.Namespace) -> dict[str, object]:
         "worst_lag_seconds": worst_lag,
         "cpu_seconds": usage.ru_utime + usage.ru_stime,
         "body_bytes": len(levels[0].body),
+        "roster_bytes": rosters.body_bytes,
+        "rosters": rosters.line.published,
+        "rosters_refused": rosters.line.refused[:5],
         "crossed": {number: urgent.stored_at[own] or None for number, own in crossed.items()},
         "crossed_refused": urgent.refused[:5],
         "stored_at": {number: at or None for number, at in connection.stored_at.items()},

@@ -164,14 +164,21 @@ def test_a_waterline_is_crossed_above_its_value_only(instant: Instant, expected:
 
 
 @pytest.mark.parametrize(
-    ("is_above", "throttled", "since", "expected"),
+    ("is_above", "throttled", "changed", "since", "expected"),
     [
-        (False, False, 4.9, None),
-        (False, False, 5.0, "interval"),
-        (False, True, 1.0, "interval"),
-        (True, False, 1.0, "waterline"),
-        (True, True, 5.0, "waterline"),
+        (False, False, False, 4.9, None),
+        (False, False, False, 5.0, "interval"),
+        (False, True, False, 1.0, "interval"),
+        (True, False, False, 1.0, "waterline"),
+        (True, True, True, 5.0, "waterline"),
+        (False, False, True, 1.0, "pods"),
+        (False, True, True, 1.0, "interval"),
     ],
 )
-def test_when_a_report_is_due(is_above: bool, throttled: bool, since: float, expected: str | None) -> None:
-    assert due(is_above=is_above, throttled=throttled, since_last_seconds=since, interval_seconds=5.0) == expected
+def test_when_a_report_is_due(
+    is_above: bool, throttled: bool, changed: bool, since: float, expected: str | None
+) -> None:
+    trigger = due(
+        is_above=is_above, throttled=throttled, changed=changed, since_last_seconds=since, interval_seconds=5.0
+    )
+    assert trigger == expected

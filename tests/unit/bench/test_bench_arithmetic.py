@@ -13,6 +13,9 @@ from tests.bench.load import fleet
 from tests.bench.policies.comparison import SurgeFigures
 
 from slackwater.bus.codec.cloudevents import decode
+from slackwater.events.envelope import subject_of
+from slackwater.events.pods_rostered import PodsRostered
+from slackwater.events.rosters import Roster, RosterMissing
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed
 
@@ -36,12 +39,32 @@ def test_a_crossing_is_the_same_report_on_both_ways() -> None:
     ways = fleet.crossing(3, 0.8, 1.0)
     filled = [way.filled(7, 5, fleet.described(7, fleet._SAMPLED).described_at, b"1" * 36) for way in ways]
     assert filled[0][1] == filled[1][1]
-    report = decode(UsageReported, headers_of(filled[0][0]), filled[0][1])
-    crossed = decode(WaterlineCrossed, headers_of(filled[1][0]), filled[1][1])
+    rostered = decode(PodsRostered, *_message(fleet.roster(3))).data
+
+    def find(node: str, digest: str) -> Roster | None:
+        return rostered.roster if (node, digest) == (rostered.node, rostered.roster.digest) else None
+
+    report = decode(UsageReported, headers_of(filled[0][0]), filled[0][1], find=find)
+    crossed = decode(WaterlineCrossed, headers_of(filled[1][0]), filled[1][1], find=find)
     assert report.id == crossed.id
     assert dict(report.data) == dict(crossed.data)
     assert (report.data.trigger, report.data.node, report.data.sequence) == ("waterline", "node-00007", 5)
     assert fleet.subjects(8, urgent=True)[7].startswith(b"sw.v1.waterline.crossed.")
+
+
+def test_reports_travel_as_those_of_agents_and_count_by_a_roster_with_as_many_pods() -> None:
+    head, body = fleet.message(30, 0.5, 1.0).filled(7, 5, fleet._SAMPLED, b"1" * 36)
+    assert b"web-00" not in body, "identities travel in the roster"
+    with pytest.raises(RosterMissing):
+        decode(UsageReported, headers_of(head), body)
+    rostered = decode(PodsRostered, *_message(fleet.roster(30))).data
+    assert rostered.roster.uids[29] == "6f2d0029-91c3-4b7e-8a55-000000000007"
+    assert fleet.roster_subjects(8)[7] == subject_of(rostered).encode()
+
+
+def _message(template: fleet.Message) -> tuple[dict[str, str], bytes]:
+    head, body = template.filled(7, 5, fleet._SAMPLED, b"2" * 36)
+    return headers_of(head), body
 
 
 def headers_of(head: bytes) -> dict[str, str]:

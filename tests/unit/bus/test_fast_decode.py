@@ -20,8 +20,9 @@ from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Event, Payload, built, event_of
 from slackwater.events.peak_predicted import Calibration, PeakPredicted, PodPeak
 from slackwater.events.pod_columns import by_columns
+from slackwater.events.pods_rostered import PodsRostered, RosterChanges
 from slackwater.events.report_columns import InvalidColumns
-from slackwater.events.rosters import RosterMissing, no_roster
+from slackwater.events.rosters import RosterMissing, no_roster, roster_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.devices import DiskUse, LinkUse
@@ -52,6 +53,10 @@ PAYLOADS: tuple[Payload, ...] = (
     ),
     report("n", 8, NOW, pods=[pod_usage("a", status=PodStatus(ready=False, restarts=3), rules=RULES)]).model_copy(
         update={"failed_pods": (pod_usage("c", status=PodStatus(phase="Failed", reason="Evicted")).pod,)}
+    ),
+    PodsRostered(
+        node="n", boot_epoch="b", sequence=9, rostered_at=NOW, slot=1, changes=RosterChanges(added=("a",)),
+        roster=roster_of([pod_usage("a", rules=RULES, labels={"team": "x"}).pod], [pod_usage("c").pod]),
     ),
 )  # fmt: skip
 REPORTS = tuple(payload for payload in PAYLOADS if isinstance(payload, UsageReported))

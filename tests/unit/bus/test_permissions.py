@@ -138,7 +138,7 @@ def test_a_service_may_publish_what_it_says_and_bury_what_it_consumes() -> None:
             assert (subjects in allowed) is may, (part.name, payload.TYPE)
         letters = {subject.removeprefix("sw.v1.dlq.") for subject in allowed if subject.startswith("sw.v1.dlq.")}
         assert all(letter.startswith(f"{part.name}-") for letter in letters)
-        assert len(letters) == len(set(part.consumes) - {PodsRostered.TYPE}), "the bus reads last rosters only"
+        assert len(letters) == len(set(part.consumes))
         desk = {f"$JS.API.{verb}.{stream}" for verb in ("CONSUMER.LIST", "STREAM.MSG.GET") for stream in load().streams}
         durable = {spec.event for name, spec in load().consumers.items() if name.startswith(f"{part.name}-")}
         kept = {event for event in durable if load().keeps_last(event_named(event).STREAM)}

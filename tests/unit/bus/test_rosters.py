@@ -22,7 +22,7 @@ from slackwater.bus.rosters.roster_publisher import REPEAT_SECONDS
 from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.measures import PodUsage
-from slackwater.events.pods_rostered import PodsRostered
+from slackwater.events.pods_rostered import PodsRostered, RosterChanges
 from slackwater.events.report_columns import InvalidColumns, check, columns_of
 from slackwater.events.rosters import SLOTS, roster_of
 from slackwater.events.serialized import written
@@ -60,6 +60,17 @@ class Stage:
 
         async with (bus or self.reader).consume(UsageReported, CONSUMER, handler):
             yield
+
+    @asynccontextmanager
+    async def following(self) -> AsyncIterator[list[PodsRostered]]:
+        """Yields the rosters that a watch sees."""
+        seen: list[PodsRostered] = []
+
+        async def note(event: Event[PodsRostered]) -> None:
+            seen.append(event.data)
+
+        async with self.reader.watch(PodsRostered, note):
+            yield seen
 
     async def settle(self, bus: MemoryBus | None = None) -> None:
         """Until nothing is due any more, redeliveries included."""
@@ -142,10 +153,56 @@ async def test_reports_that_waited_while_the_pods_changed_are_all_read(stage: St
     assert stage.uids == names
 
 
-async def test_a_roster_that_comes_back_is_not_published_again(stage: Stage) -> None:
-    for sequence, uid in enumerate("abab", 1):
-        await stage.report(sequence, uid)
-    assert [sent["roster"]["uids"] for sent in stage.stored("ROSTERS", PodsRostered.TYPE)] == [["a"], ["b"]]
+async def test_a_roster_that_comes_back_is_published_again_in_its_slot(stage: Stage) -> None:
+    """Readers of rosters would else go on with the one in between."""
+    async with stage.following() as seen:
+        for sequence, uid in enumerate("aabbab", 1):
+            await stage.report(sequence, uid)
+            await stage.reader.idle()
+    assert [(rostered.sequence, *rostered.roster.uids) for rostered in seen] == [(1, "a"), (3, "b"), (5, "a"), (6, "b")]
+    assert [rostered.slot for rostered in seen] == [0, 1, 0, 1]
+
+
+async def test_a_roster_says_what_changed(stage: Stage) -> None:
+    async with stage.following() as seen:
+        for sequence, uids in enumerate(("ab", "bc", "bc"), 1):
+            await stage.report(sequence, *uids)
+        relabelled = replace(pod_usage("c"), pod=replace(pod("c"), labels={"team": "x"}))
+        data = report("n", 4, EPOCH, pods=[pod_usage("b"), relabelled])
+        await stage.agent.publish(event_of(data, source="agent/n", time=EPOCH))
+        await stage.clock.advance(REPEAT_SECONDS)
+        await stage.agent.publish(
+            event_of(data.model_copy(update={"sequence": 5}), source="agent/n", time=stage.clock.now())
+        )
+        await stage.reader.idle()
+    assert [rostered.changes for rostered in seen] == [
+        RosterChanges(),
+        RosterChanges(added=("c",), removed=("a",)),
+        RosterChanges(changed=("c",)),
+        RosterChanges(),
+    ]
+    sent = stage.stored("ROSTERS", PodsRostered.TYPE)
+    assert "changes" not in sent[-1], "a repetition says only what runs"
+
+
+async def test_a_report_that_waited_takes_no_roster_back(stage: Stage) -> None:
+    """It is published after its successors: its roster is stored for its readers, and the last one stays the last."""
+    async with stage.following() as seen:
+        await stage.report(1, "a")
+        await stage.report(3, "c")
+        await stage.report(2, "b")
+        await stage.report(4, "c")
+        await stage.reader.idle()
+    assert [(rostered.sequence, *rostered.roster.uids) for rostered in seen] == [(1, "a"), (3, "c"), (2, "b")]
+
+
+async def test_an_agent_that_restarts_in_a_process_says_again_what_runs(stage: Stage) -> None:
+    async with stage.following() as seen:
+        await stage.report(7, "a")
+        await stage.reader.idle()
+        await stage.report(1, "a", boot_epoch="boot-2")
+        await stage.reader.idle()
+    assert [(rostered.boot_epoch, rostered.sequence) for rostered in seen] == [("boot-1", 7), ("boot-2", 1)]
 
 
 async def test_the_oldest_roster_gives_way_and_its_reports_are_a_gap(stage: Stage) -> None:

@@ -17,7 +17,9 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted, PodPeak
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.resources_offered import ResourcesOffered
+from slackwater.events.rosters import roster_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
 from slackwater.events.waterline_crossed import WaterlineCrossed
@@ -99,13 +101,22 @@ PAYLOADS: Sequence[st.SearchStrategy[Payload]] = (
     _reports(UsageReported),
     _reports(WaterlineCrossed),
     st.builds(
+        PodsRostered,
+        node=nodes,
+        boot_epoch=epochs,
+        sequence=small,
+        rostered_at=times,
+        slot=small,
+        roster=_by_uid(pods, lambda pod: pod.uid).map(lambda running: roster_of(running, ())),
+    ),
+    st.builds(
         UsageWindowed,
         node=nodes,
         number=small,
         window_start=times,
         window_seconds=st.sampled_from((30, 60)),
         node_usage=windowed,
-        system_usage=st.none(),
+        system_usage=st.none() | windowed,
         tiers=st.just({}),
         pods=_by_uid(st.builds(WindowedPod, pods, windowed), lambda pod: pod.pod.uid),
         reports=small,
@@ -218,5 +229,5 @@ def key_of(event: Event[Any]) -> tuple[str, str, str, str]:
     """The source of one node that an event belongs to; completions are each of their own."""
     data = event.data
     node = data.facts.name if isinstance(data, NodeDescribed) else data.node
-    kind = UsageReported if isinstance(data, UsageReported) else type(data)
+    kind = PodsRostered if isinstance(data, UsageReported) else type(data)
     return node, kind.__name__, getattr(data, "writer", ""), getattr(data, "id", "")

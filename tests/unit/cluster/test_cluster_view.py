@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.support.clock import EPOCH
 from tests.support.reports import described, pod, pod_usage, report, usage
+from tests.support.windows import window_of
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.cluster.rows import Interned
@@ -19,6 +20,8 @@ from slackwater.events.intent_declared import CpuThrottle, IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit
 from slackwater.events.measures import PodUsage
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.pods_rostered import PodsRostered
+from slackwater.events.rosters import roster_of
 from slackwater.events.strategy_checked import StrategyChecked
 from slackwater.model.quantities import Resources
 
@@ -227,3 +230,46 @@ def test_the_lowest_limit_of_all_writers_is_wanted_and_the_newest_document_gives
     view = fold.view(EPOCH + timedelta(seconds=30))
     assert view.pods.wanted_cpu_limit.value.tolist() == [200]
     assert view.nodes.age_seconds[0, Source.DECLARED] == 10
+
+
+def rostered(sequence: int, *uids: str) -> Event[Any]:
+    at = EPOCH + timedelta(seconds=sequence)
+    roster = roster_of([pod(uid) for uid in uids], ())
+    return event(PodsRostered(node="n", boot_epoch="boot-1", sequence=sequence, rostered_at=at, slot=0, roster=roster))
+
+
+def running(fold: ClusterFold) -> list[str]:
+    pods = fold.view(EPOCH).pods
+    return [uid for uid, exists in zip(pods.uids, pods.exists, strict=True) if exists]
+
+
+def test_a_roster_says_what_runs_and_the_report_with_its_number_what_that_uses() -> None:
+    fold = ClusterFold()
+    assert fold.apply(rostered(3, "a"))
+    assert (running(fold), fold.view(EPOCH).pods.usage.known.any()) == (["a"], False)
+    assert fold.apply(event(report("n", 3, EPOCH, pods=[pod_usage("a", cpu_milli=300)])))
+    assert fold.view(EPOCH).pods.usage.value[0, CPU] == 300
+    assert not fold.apply(rostered(3, "a")), "it comes again, or late"
+    assert fold.apply(rostered(4))
+    assert running(fold) == []
+
+
+def test_a_roster_of_a_report_that_waited_does_not_bring_its_pods_back() -> None:
+    fold = ClusterFold()
+    fold.apply(rostered(5, "new"))
+    assert not fold.apply(rostered(4, "old"))
+    assert running(fold) == ["new"]
+
+
+def test_usage_is_that_of_the_report_or_window_that_ended_later() -> None:
+    fold = ClusterFold()
+    fold.apply(rostered(1, "a", "b"))
+    for at, level in ((10, 100), (70, 200)):
+        past = report("n", 0, EPOCH + timedelta(seconds=at), cpu_milli=level, pods=[pod_usage("a", cpu_milli=level)])
+        fold.apply(event(window_of(past, 60)))
+    view = fold.view(EPOCH)
+    assert (view.nodes.usage.value[0, CPU], view.nodes.system_usage.value[0, CPU]) == (200, 20)
+    assert view.pods.usage.value[:, CPU].tolist() == [200, 0]
+    assert view.pods.usage.known[:, CPU].tolist() == [True, False], "b came after the window"
+    fold.apply(event(report("n", 99, EPOCH + timedelta(seconds=71), pods=[pod_usage("a", cpu_milli=7)])))
+    assert fold.view(EPOCH).pods.usage.value[0, CPU] == 7

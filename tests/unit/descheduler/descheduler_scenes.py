@@ -12,6 +12,7 @@ import httpx2
 from tests.support.kinds import no_checks
 from tests.support.reports import described, pod, usage
 from tests.support.scene import Scene
+from tests.support.windows import window_of
 
 from slackwater.descheduler.service import DeschedulerService, build
 from slackwater.descheduler.settings import DeschedulerSettings
@@ -22,6 +23,7 @@ from slackwater.events.move_proposed import MoveProposed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.pods import Pod
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
@@ -86,7 +88,7 @@ class DeschedulerScene:
         self.workloads[uid] = workload or f"default/Deployment/{uid}"
 
     async def report(self, trigger: str = "interval") -> None:
-        """Every agent reports once."""
+        """Every agent reports once, and ingestion closes a window with it."""
         self._sequence += 1
         for node in self.nodes:
             pods = [uid for uid, place in self.places.items() if place == node]
@@ -103,6 +105,10 @@ class DeschedulerScene:
                 failed_pods=tuple(pod for place, pod in self.failed.items() if place == node),
             )
             await self.publish(report)
+            if trigger == "waterline":
+                await self.publish(WaterlineCrossed.model_construct(**dict(report)))
+            else:
+                await self.publish(window_of(report))
 
     async def cycles(self, count: int, *, moves: bool = True) -> list[list[MoveProposed]]:
         """Let the time of `count` cycles pass, with reports before each; returns the proposals of each. `moves`: each

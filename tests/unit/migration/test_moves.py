@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 from move_scenes import MoveScene, document, move
 
+from slackwater.bus.rosters.roster_publisher import REPEAT_SECONDS
 from slackwater.events.move_proposed import MoveProposed
 from slackwater.migration.adapters.migration_rows import KeyedMigrationStore
 from slackwater.model.tiers import Tier
@@ -152,7 +153,7 @@ async def test_a_deleted_job_is_aborted_and_its_pod_stays() -> None:
         (kept,) = (await scene.ledger()).jobs.values()
         assert (kept.job.step, kept.job.reason) == ("withdrawing", "Aborted"), "until the agent has answered"
         scene.nodes["n0"].is_deaf = False
-        await scene.turn(15)
+        await scene.turn(15 + int(REPEAT_SECONDS))  # a roster from after its grace shows it
         ledger = await scene.ledger()
         (kept,) = ledger.jobs.values()
         assert (kept.job.phase, kept.job.outcome) == ("Aborted", "old_pod_runs")

@@ -34,7 +34,7 @@ from slackwater.quota.domain.claim_runs import (
     observe_claims,
     unclaimed_decision,
 )
-from slackwater.quota.domain.running_pods import ReportOrder, RunningPod, RunningPods, claim_key
+from slackwater.quota.domain.running_pods import RosterOrder, RunningPod, RunningPods, claim_key
 from slackwater.quota.usecases.claim_records import MOST_REPLAYED, finding_record
 
 NOW_S = 100_000.0
@@ -80,7 +80,7 @@ def reports(draw: st.DrawFn) -> RunningPods:
             key = draw(st.sampled_from(keys))
             amounts, is_system = {"cpu": draw(st.integers(0, 4))}, draw(st.integers(0, 3)) == 3
             running.append(RunningPod(f"{node}-{number}", "pod", node, key, key, amounts, is_system, draw(TIMES)))
-        pods.report(node, ReportOrder("boot", 1), NOW_S - 1, ())
+        pods.replace(node, RosterOrder("boot", 1), NOW_S - 1, ())
         pods.nodes[node].pods = {pod.uid: pod for pod in running}
         pods.last_seen_s |= {pod.key: NOW_S - 1 for pod in running}
     for key in draw(st.sets(st.sampled_from(keys))):
@@ -146,7 +146,7 @@ def test_the_replay_of_a_record_gives_the_finding_and_other_arguments_another(
 def test_records_of_more_than_fits_are_compact() -> None:
     pods = RunningPods(0.0)
     running = [RunningPod(f"p{n}", "pod", "n0", "job-0", "job-0", {"cpu": 1}, False, 0.0) for n in range(MOST_REPLAYED)]
-    pods.report("n0", ReportOrder("boot", 1), NOW_S, ())
+    pods.replace("n0", RosterOrder("boot", 1), NOW_S, ())
     pods.nodes["n0"].pods = {pod.uid: pod for pod in running}
     (whole,) = records([], pods, NOW_S)
     assert (whole.compact, replayed(whole)["reason"]) == (False, "claim_found_never_claimed")

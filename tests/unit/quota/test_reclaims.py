@@ -6,18 +6,15 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 import httpx2
 import pytest
-from quota_scenes import EPOCH, TEAMS, QuotaScene, claim, client_of, document
-from tests.support.clock import FakeClock
+from quota_scenes import TEAMS, QuotaScene, claim, client_of, document
 from tests.support.reports import usage
 
 from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
-from slackwater.events.envelope import event_of
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.measures import PodUsage
 from slackwater.events.usage_reported import UsageReported
@@ -26,7 +23,6 @@ from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.quota.domain.finding_replay import replay_observation
 from slackwater.quota.domain.reclaim_leave import REFUSED_S, UNANSWERED_S, ReclaimLeave, answered, asked
-from slackwater.quota.usecases.cluster_totals import ClusterTotals
 
 PATH_A, PATH_B = "/v1/quotas/team-a/claims", "/v1/quotas/team-b/claims"
 
@@ -293,32 +289,3 @@ def test_a_request_of_a_clock_that_was_ahead_holds_no_later_one_back(ahead_s: fl
 
 def records(scene: QuotaScene, reason: str) -> Sequence[Any]:
     return [change.record for change in scene.published("decision.recorded") if change.record.reason == reason]
-
-
-async def test_reports_are_ordered_by_their_number_and_not_by_a_clock_that_was_ahead() -> None:
-    clock = FakeClock(EPOCH)
-    totals = ClusterTotals(clock)
-
-    async def report(number: int, ahead: timedelta, *workloads: str, boot: str = "boot") -> set[str]:
-        pods = [
-            Pod(name, name, "default", name, Tier.PROD, QoSClass.LS, 9000, Resources(1, 0), EPOCH) for name in workloads
-        ]
-        payload = UsageReported(
-            node="n0",
-            boot_epoch=boot,
-            sequence=number,
-            sampled_at=clock.now() + ahead,
-            window_seconds=1.0,
-            node_usage=usage(100),
-            pods=tuple(PodUsage(pod, usage(1)) for pod in pods),
-        )
-        await totals.receive(event_of(payload, source="test", time=clock.now()))
-        assert max(totals.pods.last_seen_s.values()) <= clock.now().timestamp()
-        return {pod.name for pod in totals.pods.all()}
-
-    none = timedelta()
-    assert await report(2, timedelta(days=1), "old") == {"old"}
-    await clock.advance(1.0)
-    assert await report(1, none, "older") == {"old"}
-    assert await report(3, none, "new") == {"new"}
-    assert await report(1, none, "rebooted", boot="next") == {"rebooted"}

@@ -23,7 +23,7 @@ from tests.world.invariants.quota.plans import (
     ReclaimsTakeWhatIsNeeded,
     UsesAreWithinLimits,
 )
-from tests.world.invariants.quota.pools import USAGE, PlansKnowThePools
+from tests.world.invariants.quota.pools import PlansKnowThePools
 from tests.world.plan import QUOTA, Plan, PlannedChange
 from tests.world.quota_habits import MOVES, SHARES
 from tests.world.settling import has_settled
@@ -33,6 +33,7 @@ from tests.world.trace import Kind, Step
 from slackwater.cluster.fold import ClusterFold
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.reclaim_answered import ReclaimAnswered
 from slackwater.events.reclaim_requested import ReclaimRequested, WantedReclaim
 from slackwater.fairshare.arbitration_plan import QuotaSnapshot
@@ -287,14 +288,15 @@ def test_a_claim_that_the_pool_refuses_to_evict_may_stay_at_rest() -> None:
             check(refused=name, at=at)
 
 
-def test_a_replica_may_not_know_pods_of_the_system_whose_reports_the_broker_has_lost() -> None:
-    usage = SimpleNamespace(last_sequence=3)
-    world: Any = SimpleNamespace(plan=Plan(1, claimers=1), broker=SimpleNamespace(jetstreams={USAGE: usage}))
+def test_a_replica_may_not_know_pods_of_the_system_whose_rosters_the_broker_has_lost() -> None:
+    rosters = SimpleNamespace(last_sequence=3)
+    broker = SimpleNamespace(jetstreams={PodsRostered.STREAM: rosters})
+    world: Any = SimpleNamespace(plan=Plan(1, claimers=1), broker=broker)
     invariant = PlansKnowThePools(world)
     invariant._system = {"n": {"batch-cpu": 100}, "other": {}}
-    invariant._note_usage_end(3)
+    invariant._note_rosters_end(3)
     assert invariant._unknown(-50.0) == {}
-    usage.last_sequence = 0
+    rosters.last_sequence = 0
     assert invariant._unknown(-40.0) == {"batch-cpu": 100}
     amounts, _ = invariant._unreported["n"]
     invariant._unreported["n"] = amounts, 30.0

@@ -71,7 +71,7 @@ def service_subjects(part: PartSubjects, topology: Topology) -> list[str]:
     for stream in topology.streams:
         allowed |= {f"{API_PREFIX}.STREAM.{verb}.{stream}" for verb in ("CREATE", "UPDATE", "INFO")}
     allowed |= _of_rosters(part.consumes)
-    for payload in _kept(name for name in part.consumes if name != PodsRostered.TYPE):
+    for payload in _kept(part.consumes):
         event, stream = payload.TYPE, payload.STREAM
         consumer = f"{part.name}-{_dashed(event)}"
         if consumer in topology.consumers:

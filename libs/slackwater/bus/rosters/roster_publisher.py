@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.pods_rostered import PodsRostered
+from slackwater.events.pods_rostered import UNCHANGED, PodsRostered, changes_between
 from slackwater.events.rosters import SLOTS, Roster
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.pods import Pod
 from slackwater.model.time import Clock
 
-REPEAT_SECONDS: Final = 300.0
-"""A roster in use is published again after so long: the stream keeps it for 15 minutes, or may have lost it."""
+REPEAT_SECONDS: Final = 60.0
+"""A roster in use is published again after so long: for readers it is the sign that the node still runs these pods, and
+the broker may have lost it."""
 
 
 @dataclass(slots=True)
@@ -29,11 +30,15 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Node:
-    """The rosters of a node by slot; the newest was published as number `count`."""
+    """The rosters of a node by slot; the newest was published as number `count`. `last` is the roster that readers have
+    for the node by now, from the report with `sequence` of a boot."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     count: int = 0
     slots: dict[int, _Slot] = field(default_factory=dict)
+    last: Roster | None = None
+    boot_epoch: str = ""
+    sequence: int = 0
 
     def newest(self) -> int:
         return (self.count - 1) % SLOTS
@@ -51,6 +56,17 @@ class _Node:
         self.count += 1
         self.slots[self.newest()] = _Slot(roster, pods)
         return self.newest()
+
+    def is_news(self, roster: Roster, report: UsageReported) -> bool:
+        """Returns whether readers have to learn that the node runs these pods: also where it ran them before."""
+        if self.last is None or report.boot_epoch != self.boot_epoch:
+            return True
+        return report.sequence >= self.sequence and roster.digest != self.last.digest
+
+    def note(self, roster: Roster, report: UsageReported) -> None:
+        """Note that the roster is stored. One of a report that waited longer than its successors is not the last."""
+        if report.boot_epoch != self.boot_epoch or report.sequence >= self.sequence:
+            self.last, self.boot_epoch, self.sequence = roster, report.boot_epoch, report.sequence
 
 
 class RosterPublisher:
@@ -77,9 +93,10 @@ class RosterPublisher:
         async with node.lock:
             number = node.slot_of(report)
             slot = node.slots[number]
-            if self._is_due(slot):
-                await self._store(_rostered(event, slot.roster, number))
+            if self._is_due(slot) or node.is_news(slot.roster, report):
+                await self._store(_rostered(event, slot.roster, number, node.last))
                 slot.stored_at_seconds = self._clock.monotonic()
+                node.note(slot.roster, report)
         return report.columns(slot.roster, number).model_dump_json()
 
     def _is_due(self, slot: _Slot) -> bool:
@@ -87,7 +104,7 @@ class RosterPublisher:
         return stored_at is None or self._clock.monotonic() - stored_at >= REPEAT_SECONDS
 
 
-def _rostered(event: Event[Any], roster: Roster, slot: int) -> Event[PodsRostered]:
+def _rostered(event: Event[Any], roster: Roster, slot: int, last: Roster | None) -> Event[PodsRostered]:
     report = event.data
     data = PodsRostered.model_construct(
         node=report.node,
@@ -96,5 +113,6 @@ def _rostered(event: Event[Any], roster: Roster, slot: int) -> Event[PodsRostere
         rostered_at=report.sampled_at,
         slot=slot,
         roster=roster,
+        changes=UNCHANGED if last is None else changes_between(last, roster),
     )
     return event_of(data, source=event.source, time=event.time)

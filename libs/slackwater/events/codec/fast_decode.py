@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from slackwater.events import report_columns
 from slackwater.events.envelope import Payload, built
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.bounds import rule_check
 
@@ -133,6 +134,6 @@ class Light:
 
 
 _READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
-    payload: _reader(payload) for payload in (UsageWindowed, PeakPredicted)
+    payload: _reader(payload) for payload in (UsageWindowed, PeakPredicted, PodsRostered)
 }
 _COLUMNS = _reader(report_columns.ReportColumns, Light())

@@ -188,6 +188,10 @@ class Observation:
         node_milli = milli_of(before.node_cpu_busy_ns, glance.node_cpu_busy_ns, seconds)
         return Instant(node_milli, pressure.last, glance.node_memory_bytes)
 
+    def sampled(self, pods: Sequence[Pod]) -> list[Pod]:
+        """Returns those of the pods that the last sample has: what the next report counts."""
+        return [pod for pod in pods if pod.uid in self._pods]
+
     def close(self, pods: Sequence[Pod]) -> ObservedWindow | None:
         """The window since the last close, and begin the next; None before the first interval is over."""
         last, opened = self._previous, self._opened
@@ -204,9 +208,7 @@ class Observation:
             node_pressure=self._node.pressure,
             prod_pressure=self._prod,
             pods=tuple(
-                _pod_window(pod, self._pods[pod.uid], self._previous_pods[pod.uid])
-                for pod in pods
-                if pod.uid in self._pods
+                _pod_window(pod, self._pods[pod.uid], self._previous_pods[pod.uid]) for pod in self.sampled(pods)
             ),
             node_free_bytes=last.node_free_bytes,
             failed_pods=last.failed_pods,

@@ -1,4 +1,5 @@
-"""When a report is due: at its interval, at once when a local waterline is crossed, every sample while above one.
+"""When a report is due: at its interval; at once when a local waterline is crossed or the pods change; every sample
+while above a waterline.
 
 While a throttle is in force every sample is reported too, so that a restore is decided on fresh numbers.
 """
@@ -12,7 +13,7 @@ from typing import Literal
 
 from slackwater.agent.domain.observation import Instant
 
-Trigger = Literal["interval", "waterline"]
+Trigger = Literal["interval", "waterline", "pods"]
 
 
 class LocalMetric(StrEnum):
@@ -58,10 +59,12 @@ def above(
     )
 
 
-def due(*, is_above: bool, throttled: bool, since_last_seconds: float, interval_seconds: float) -> Trigger | None:
+def due(
+    *, is_above: bool, throttled: bool, changed: bool, since_last_seconds: float, interval_seconds: float
+) -> Trigger | None:
     """Why to report after this sample, or None. 50 ms of tolerance keeps an interval from drifting."""
     if is_above:
         return "waterline"
     if throttled or since_last_seconds >= interval_seconds - 0.05:
         return "interval"
-    return None
+    return "pods" if changed else None

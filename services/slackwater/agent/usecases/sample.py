@@ -48,6 +48,8 @@ class SampleMachine:
     _last_window: ObservedWindow | None = None
     _crossed: frozenset[waterlines.Waterline] = frozenset()
     """The waterlines that were exceeded at the last sample."""
+    _reported_pods: tuple[Sequence[Pod], Sequence[Pod]] | None = None
+    """The pods of the last report, and those that have failed."""
 
     def tick(self) -> Tick:
         """Never waits and never needs the bus."""
@@ -60,15 +62,18 @@ class SampleMachine:
             self._last_report = sample.monotonic
         self._crossed = self._above(self.converge.held.waterlines(), instant)
         hurry = not self.behind()  # while the bus is away, early reports would only push older ones out of the buffer
+        running = self.observation.sampled(pods), sample.failed_pods
         trigger = waterlines.due(
             is_above=bool(self._crossed) and hurry,
             throttled=self.converge.throttling() and hurry,
+            changed=self._reported_pods not in (None, running) and hurry,
             since_last_seconds=sample.monotonic - self._last_report,
             interval_seconds=self.report_seconds,
         )
         report = self.report(trigger) if trigger is not None else None
         if report is not None:
             self._last_report = sample.monotonic
+            self._reported_pods = running
         return Tick(report, observed, instant, pods, self._crossed, frozenset([app.name for app in sample.host_apps]))
 
     def is_due_early(self) -> bool:

@@ -50,6 +50,7 @@ def _report(node: NodeView) -> AgentLine:
     word = {
         "interval": "on time",
         "waterline": "at once, over a waterline",
+        "pods": "at once, other pods run",
         "shutdown": "its last, at shutdown",
         "leave": "its last, the node left",
     }

@@ -67,7 +67,7 @@ def placement_of(
 
 def _node(view: ClusterView, row: int) -> PlacementNode:
     nodes, facts = view.nodes, view.nodes.facts[row]
-    measured = nodes.at[row, Source.REPORTED]
+    measured = max(nodes.at[row, Source.REPORTED], nodes.at[row, Source.WINDOWED])
     own = _amounts(nodes.allocatable, row)
     if facts is not None and facts.annotations:
         raw = allocatable_of(facts.annotations, Resources(own["cpu"], own["memory"]))

@@ -19,25 +19,30 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.reclaim_requested import ReclaimRequested
 from slackwater.events.resources_offered import ResourcesOffered
-from slackwater.events.usage_reported import UsageReported
-from slackwater.events.waterline_crossed import URGENT_TRIGGER
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.time import Clock
 from slackwater.podmigration.jobs import MigrationMode
 
 MOST_WORKLOADS: Final = 300_000
-"""Pods whose workload is remembered after they have left the reports: an eviction is answered later."""
+"""Pods whose workload is remembered after they have ended: an eviction is answered later."""
 WATCHED: Final[tuple[type[Payload], ...]] = (
     NodeDescribed,
     NodeLivenessChanged,
     NodeSchedulingChanged,
     ResourcesOffered,
     PeakPredicted,
-    UsageReported,
+    PodsRostered,
+    UsageWindowed,
+    WaterlineCrossed,
     ReclaimRequested,
     NodeDeleted,
 )
+_SOON_AGAIN: Final = (PeakPredicted, UsageWindowed, WaterlineCrossed)
+"""What the next one of comes soon: not folded again after the deletion of a node."""
 
 
 class ClusterState:
@@ -76,7 +81,7 @@ class ClusterState:
         return placement_of(self.view(), scope, moves, self._shares if reserves else {})
 
     def workload(self, node: str, pod_uid: str) -> str:
-        """Returns the workload of a pod that runs or ran on a node; empty where it was never reported there."""
+        """Returns the workload of a pod that runs or ran on a node; empty where it never ran there."""
         return self._workloads.get((node, pod_uid), "")
 
     def is_read(self, node: str, scope: ProfileScope) -> bool:
@@ -96,12 +101,12 @@ class ClusterState:
         if isinstance(data, NodeDeleted):
             self._delete(data)
             return
-        if isinstance(data, UsageReported):
+        if isinstance(data, PodsRostered):
             self._remember(data)
         if not self._unread and (trigger := self._trigger(data)) is not None:
             node = "" if isinstance(data, ReclaimRequested) else data.node
             self.triggers.add(trigger, node, self._clock.now().timestamp())
-        if self._fold.apply(event) and not isinstance(data, UsageReported | PeakPredicted):
+        if self._fold.apply(event) and not isinstance(data, _SOON_AGAIN):
             name = data.facts.name if isinstance(data, NodeDescribed) else data.node
             self._newest.setdefault(name, {})[type(data)] = event
 
@@ -111,17 +116,17 @@ class ClusterState:
         if after := {kind: newest for kind, newest in before.items() if self._fold.apply(newest)}:
             self._newest[deleted.node] = after
 
-    def _remember(self, report: UsageReported) -> None:
-        for use in report.pods:
-            if (report.node, use.pod.uid) not in self._workloads:
-                self._workloads[report.node, use.pod.uid] = use.pod.workload
+    def _remember(self, rostered: PodsRostered) -> None:
+        for pod in rostered.roster.pods:
+            if (rostered.node, pod.uid) not in self._workloads:
+                self._workloads[rostered.node, pod.uid] = pod.workload
         while len(self._workloads) > MOST_WORKLOADS:
             del self._workloads[next(iter(self._workloads))]
 
     def _trigger(self, data: Payload) -> CycleTrigger | None:
         match data:
-            case UsageReported():
-                return CycleTrigger.HOTSPOT if data.trigger == URGENT_TRIGGER else None
+            case WaterlineCrossed():
+                return CycleTrigger.HOTSPOT
             case NodeLivenessChanged():
                 return CycleTrigger.NODE_CONDITION
             case NodeSchedulingChanged():

@@ -18,14 +18,15 @@ from slackwater.model.start_states import StartState
 from slackwater.model.tiers import Tier
 from slackwater.model.workload_labels import TEMPLATE_LABEL
 
-STALE_S: Final = 60.0
-"""A node whose last report is older does not answer: whether its pods run is not known."""
+STALE_S: Final = 150.0
+"""A node whose last roster is older does not answer: whether its pods run is not known. Agents repeat rosters each
+minute. A node that sends no reports is lost before, if anything tells so."""
 _TIER_PREFIX: Final = {Tier.BATCH: "batch-", Tier.MID: "mid-"}
 
 
 @record(frozen=True, slots=True)
 class SeenPod:
-    """A pod in the last report of its node."""
+    """A pod in the last roster of its node."""
 
     pod: Pod
     node: str
@@ -69,7 +70,7 @@ def offers_nothing(node: str, workload: str) -> str:
 
 @record(frozen=True, slots=True)
 class SeenCluster:
-    """Pods that jobs name, those of their workloads, and when each node reported last."""
+    """Pods that jobs name, those of their workloads, and when each node said last what it runs."""
 
     pods: Mapping[str, SeenPod] = field(default_factory=dict)
     """By uid; of those that have failed only pods that jobs name."""
@@ -79,7 +80,7 @@ class SeenCluster:
     """Uids, sorted."""
     replicas: Mapping[str, int] = field(default_factory=dict)
     reported_s: Mapping[str, float] = field(default_factory=dict)
-    """By node, when its last report was sampled; by the node's clock."""
+    """By node, when its last roster was sampled; by the node's clock."""
     fresh: Collection[str] = frozenset()
     """Nodes that answer."""
     pools: Mapping[str, str] = field(default_factory=dict)
@@ -134,8 +135,8 @@ def seen_of(
 ) -> SeenCluster:
     """Returns what a view shows of these pods, of these workloads and of those of the pods."""
     nodes, pods = view.nodes, view.pods
-    reported = nodes.at[:, Source.REPORTED] / 1e6
-    answers = nodes.exists & (nodes.age_seconds[:, Source.REPORTED] <= STALE_S) & (nodes.liveness != LivenessCode.LOST)
+    reported = nodes.at[:, Source.ROSTERED] / 1e6
+    answers = nodes.exists & (nodes.age_seconds[:, Source.ROSTERED] <= STALE_S) & (nodes.liveness != LivenessCode.LOST)
     named = _rows_named(view, uids, names)
     workloads = {*workloads, *(pods.workloads[code] for code in pods.workload[named] if code != NONE)} - {""}
     rows = sorted({*named, *_rows_of(view, workloads)})

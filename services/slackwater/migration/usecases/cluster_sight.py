@@ -17,8 +17,9 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.peak_predicted import PeakPredicted
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.resources_offered import ResourcesOffered
-from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.intents.controls import MIGRATION
 from slackwater.migration.domain.migration_round import RoundWorld
 from slackwater.migration.domain.node_rooms import placed_pod, rooms_of
@@ -37,7 +38,8 @@ WATCHED: Final[tuple[type[Payload], ...]] = (
     NodeSchedulingChanged,
     ResourcesOffered,
     PeakPredicted,
-    UsageReported,
+    PodsRostered,
+    UsageWindowed,
     IntentObserved,
     NodeDeleted,
     DisruptionBudgetChanged,

@@ -1,6 +1,6 @@
-"""What agents report as running, folded by node, and which claim each pod belongs to. Times are handed in.
+"""What agents say runs, folded from the rosters of nodes, and which claim each pod belongs to. Times are handed in.
 
-A pod belongs to the claim that its label names, else to the claims of its workload. It runs until a later report of its
+A pod belongs to the claim that its label names, else to the claims of its workload. It runs until a later roster of its
 node leaves it out, or its node is lost or removed: a node that is silent for a while still runs what it ran.
 """
 
@@ -38,9 +38,9 @@ class RunningPod:
 
 
 @record(frozen=True, slots=True)
-class ReportOrder:
-    """The place of a report among those of its node: from 1 in each boot of its agent. The times that an agent says do
-    not order them, because its clock may have been ahead."""
+class RosterOrder:
+    """The place of a roster among those of its node, by the reports of each boot of its agent. The times that an agent
+    says do not order them, because its clock may have been ahead."""
 
     boot_epoch: str
     sequence: int
@@ -48,22 +48,25 @@ class ReportOrder:
 
 @dataclass(slots=True)
 class _NodePods:
-    order: ReportOrder
+    order: RosterOrder
     pods: Mapping[str, RunningPod]
 
 
 @dataclass(slots=True)
 class RunningPods:
-    """The newest report of each node. Not for two writers."""
+    """The newest roster of each node. Not for two writers."""
 
     listening_since_s: float
     nodes: dict[str, _NodePods] = field(default_factory=dict)
+    lost: dict[str, _NodePods] = field(default_factory=dict)
+    """What lost nodes ran: a node that lives again repeats only later what has not changed."""
     last_seen_s: dict[str, float] = field(default_factory=dict)
-    """By key, the sample that showed a pod of it last."""
+    """By key, when a pod of it was known to run last."""
 
-    def report(self, node: str, order: ReportOrder, sampled_s: float, reported: Iterable[Pod]) -> None:
-        """Replace what runs on a node. A report that is older within its boot changes nothing; boots come in order."""
-        before = self.nodes.get(node)
+    def replace(self, node: str, order: RosterOrder, rostered_s: float, pods: Iterable[Pod]) -> None:
+        """Replace what runs on a node. A roster that is older within its boot changes nothing; boots come in order. A
+        pod that it leaves out ran until then."""
+        before = self.nodes.get(node) or self.lost.get(node)
         if (
             before is not None
             and order.boot_epoch == before.order.boot_epoch
@@ -71,14 +74,31 @@ class RunningPods:
         ):
             return
         known = {} if before is None else before.pods
-        pods = {pod.uid: known.get(pod.uid) or _running(node, pod, sampled_s) for pod in reported}
-        self.nodes[node] = _NodePods(order, pods)
-        for pod in pods.values():
-            self.last_seen_s[pod.key] = max(sampled_s, self.last_seen_s.get(pod.key, sampled_s))
+        running = {pod.uid: known.get(pod.uid) or _running(node, pod, rostered_s) for pod in pods}
+        ended = () if node not in self.nodes else [pod for uid, pod in known.items() if uid not in running]
+        self.lost.pop(node, None)
+        self.nodes[node] = _NodePods(order, running)
+        self._note_seen((*running.values(), *ended), rostered_s)
+
+    def suspend(self, node: str, until_s: float) -> None:
+        """The node is lost: as far as is known, all that it ran ended with its last report."""
+        if (lost := self.nodes.pop(node, None)) is not None:
+            self.lost[node] = lost
+            self._note_seen(lost.pods.values(), until_s)
+
+    def resume(self, node: str) -> None:
+        """The node lives again, and runs what it ran, unless a roster has said otherwise since."""
+        if (lost := self.lost.pop(node, None)) is not None:
+            self.nodes.setdefault(node, lost)
 
     def remove(self, node: str) -> None:
-        """The node is lost or removed, and all that it ran."""
+        """The node is removed, and all that it ran."""
         self.nodes.pop(node, None)
+        self.lost.pop(node, None)
+
+    def _note_seen(self, pods: Iterable[RunningPod], at_s: float) -> None:
+        for pod in pods:
+            self.last_seen_s[pod.key] = max(at_s, self.last_seen_s.get(pod.key, at_s))
 
     def discard_before(self, now_s: float) -> None:
         """Drop what was seen last long ago."""

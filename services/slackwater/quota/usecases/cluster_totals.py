@@ -1,4 +1,4 @@
-"""What the pools have now and what runs there, folded from events of nodes, offers and agents' reports."""
+"""What the pools have now and what runs there, folded from events of nodes, offers and rosters."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_reserved import NodeReserved
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.resources_offered import ResourcesOffered
-from slackwater.events.usage_reported import UsageReported
 from slackwater.fairshare.documents import QuotaPool
 from slackwater.fairshare.tree import added
 from slackwater.model.nodes import Liveness
@@ -24,7 +24,7 @@ from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier
 from slackwater.model.time import Clock
 from slackwater.quota.domain.pool_totals import NodeKept, TreeTotals, totals_of, tree_nodes
-from slackwater.quota.domain.running_pods import ReportOrder, RunningPods, system_amounts
+from slackwater.quota.domain.running_pods import RosterOrder, RunningPods, system_amounts
 
 FRESH_SECONDS: Final = 1.0
 """For so long totals hold if no event comes: cordons lapse and reservations expire by time alone."""
@@ -49,7 +49,7 @@ WATCHED: Final[tuple[type[Payload], ...]] = (
     NodeSchedulingChanged,
     ResourcesOffered,
     NodeReserved,
-    UsageReported,
+    PodsRostered,
     NodeDeleted,
 )
 
@@ -65,6 +65,7 @@ class ClusterTotals:
         self._made: _Totals | None = None
         self.pods = RunningPods(clock.now().timestamp())
         self._system: dict[str, dict[str, int]] = {}
+        self._lost_at: dict[str, datetime] = {}
         self._reserved: dict[str, NodeReserved] = {}
         self._offered_without: dict[str, dict[str, int]] = {}
         """By node, what its last offer is without because of reservations; nodes without such are left out."""
@@ -86,8 +87,8 @@ class ClusterTotals:
         """Fold an event of a node, its offer or its agent. Types are read one after the other, so the deletion of a
         node that is back comes after its new description."""
         data = event.data
-        if isinstance(data, UsageReported):
-            self._report(data)
+        if isinstance(data, PodsRostered):
+            self._run(data)
         elif isinstance(data, NodeReserved):
             self._reserve(data)
         elif isinstance(data, NodeDeleted):
@@ -97,8 +98,8 @@ class ClusterTotals:
             self._newest.setdefault(name, {})[type(data)] = event
             if isinstance(data, ResourcesOffered):
                 self._note_offer(data)
-            if isinstance(data, NodeLivenessChanged) and data.liveness is Liveness.LOST:
-                self._remove(data.node)
+            if isinstance(data, NodeLivenessChanged):
+                self._follow(data)
 
     def _delete(self, deleted: NodeDeleted) -> None:
         self._fold.remove(deleted.node, deleted.deleted_at)
@@ -106,7 +107,9 @@ class ClusterTotals:
         if after := {kind: newest for kind, newest in before.items() if self._fold.apply(newest)}:
             self._newest[deleted.node] = after
         else:
-            self._remove(deleted.node)
+            self.pods.remove(deleted.node)
+            self._lost_at.pop(deleted.node, None)
+            self._count_system(deleted.node)
             self._reserved.pop(deleted.node, None)
             self._offered_without.pop(deleted.node, None)
 
@@ -124,15 +127,31 @@ class ClusterTotals:
         rows = {node: columns.rows[node] for node in nodes if node in columns.rows}
         return {node: columns.pools[columns.pool[row]] for node, row in rows.items() if columns.pool[row] >= 0}
 
-    def _report(self, report: UsageReported) -> None:
-        order = ReportOrder(report.boot_epoch, report.sequence)
-        seen = min(report.sampled_at, self._clock.now())  # an agent's clock may be ahead
-        self.pods.report(report.node, order, seen.timestamp(), [use.pod for use in report.pods])
-        running = self.pods.nodes.get(report.node)
-        found = system_amounts(running.pods.values()) if running is not None else {}
-        if found != self._system.get(report.node, {}):
-            self._system[report.node] = found
+    def _run(self, rostered: PodsRostered) -> None:
+        order = RosterOrder(rostered.boot_epoch, rostered.sequence)
+        seen = min(rostered.rostered_at, self._clock.now())  # an agent's clock may be ahead
+        self.pods.replace(rostered.node, order, seen.timestamp(), rostered.roster.pods)
+        lost_at = self._lost_at.get(rostered.node)
+        if lost_at is not None and seen <= lost_at:  # read after the end of its node
+            self.pods.suspend(rostered.node, seen.timestamp())
+        self._count_system(rostered.node)
+
+    def _follow(self, changed: NodeLivenessChanged) -> None:
+        if changed.liveness is Liveness.LOST:
+            self._lost_at[changed.node] = changed.changed_at
+            self.pods.suspend(changed.node, min(changed.last_report_at, self._clock.now()).timestamp())
+        else:
+            self._lost_at.pop(changed.node, None)
+            self.pods.resume(changed.node)
+        self._count_system(changed.node)
+
+    def _count_system(self, node: str) -> None:
+        running = self.pods.nodes.get(node)
+        amounts = system_amounts(running.pods.values()) if running is not None else {}
+        if amounts != self._system.pop(node, {}):
             self._other_changes += 1
+        if amounts:
+            self._system[node] = amounts
 
     def _reserve(self, reserved: NodeReserved) -> None:
         """Of two events the one with the higher generation is the newer; generations begin anew, at a later time, with
@@ -159,11 +178,6 @@ class ClusterTotals:
             if held or without:
                 found[node] = NodeKept(added(*(_by_name(room.tier, room.amount) for room in held)), without)
         return found
-
-    def _remove(self, node: str) -> None:
-        self.pods.remove(node)
-        if self._system.pop(node, None):
-            self._other_changes += 1
 
     def _current(self, pools: Sequence[QuotaPool]) -> _Totals:
         now, made = self._clock.now(), self._made

@@ -22,13 +22,13 @@ from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
+from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.quota_accounted import QuotaAccounted
 from slackwater.events.resources_offered import ResourcesOffered
-from slackwater.events.usage_reported import UsageReported
 from slackwater.fairshare.tree import Amounts, added
 from slackwater.quota.domain.ledger_records import tree_key
 from slackwater.quota.domain.pool_totals import totals_of
-from slackwater.quota.domain.running_pods import ReportOrder, RunningPods, system_amounts
+from slackwater.quota.domain.running_pods import RosterOrder, RunningPods, system_amounts
 
 WATCHED: tuple[type[Payload], ...] = (
     NodeDescribed,
@@ -39,7 +39,6 @@ WATCHED: tuple[type[Payload], ...] = (
 )
 KNOWN_SECONDS = 60.0
 """A replica that was frozen, or cut off from the broker, decides so long on what it knew before."""
-USAGE = UsageReported.STREAM
 
 
 class PlansKnowThePools(Invariant):
@@ -47,9 +46,9 @@ class PlansKnowThePools(Invariant):
     that was published of them within KNOWN_SECONDS, less what pods of the system request: a replica that has just
     started does not take what it has not read yet for an empty pool. Ledgers are checked on scripted nodes, on which
     nothing of the system runs. Where events are lost, a clock was wrong or a fault kept a replica from reading, readers
-    know different things of each node: then the sum is between those of the least and of the most of each. Reports are
-    in the memory of the broker: once it has lost them, a replica that starts does not know what pods of the system run
-    on a node before its next report. At rest, where these stay as they are, each replica knows what was published."""
+    know different things of each node: then the sum is between those of the least and of the most of each. Once the
+    broker has lost its rosters, a replica that starts does not know what pods of the system run on a node before its
+    next one. At rest, where these stay as they are, each replica knows what was published."""
 
     NAME = "plans know the pools"
     KINDS: ClassVar = (Kind.STORED, Kind.COMMITTED)
@@ -62,9 +61,9 @@ class PlansKnowThePools(Invariant):
         self._system: dict[str, Amounts] = {}
         self._requested: list[tuple[float, Amounts]] = [(0.0, {})]
         """What all pods of the system request, from each change on."""
-        self._usage_end = 0
+        self._rosters_end = 0
         self._unreported: dict[str, tuple[Amounts, float]] = {}
-        """By node, what its pods of the system request whose reports are lost, and when the next report came."""
+        """By node, what its pods of the system request whose rosters are lost, and when the next one came."""
         self._totals: list[tuple[float, Amounts]] = [(0.0, {})]
         self._has_profile = any(change.kind == "QuotaProfile" for change in world.plan.changes)
 
@@ -74,9 +73,9 @@ class PlansKnowThePools(Invariant):
         if step.kind is Kind.STORED:
             if step.detail["stream"] == STREAM:
                 self._events.note_end(step.detail["sequence"] - 1)  # by every message: what is lost is stored over
-            elif step.detail["stream"] == USAGE:
-                self._note_usage_end(step.detail["sequence"] - 1)
-                self._usage_end += 1
+            elif step.detail["stream"] == PodsRostered.STREAM:
+                self._note_rosters_end(step.detail["sequence"] - 1)
+                self._rosters_end += 1
             ledger = payload_of(step, QuotaAccounted)
             if ledger is None:
                 self._fold_event(step)
@@ -86,15 +85,15 @@ class PlansKnowThePools(Invariant):
             self._check(step, commit.snapshot.totals.get("", {}))
 
     def _fold_event(self, step: Step) -> None:
-        if (report := payload_of(step, UsageReported)) is not None:
-            if report.node in self._unreported:
-                amounts, until = self._unreported[report.node]
-                self._unreported[report.node] = amounts, min(until, step.at)
-            order = ReportOrder(report.boot_epoch, report.sequence)
-            self._pods.report(report.node, order, report.sampled_at.timestamp(), [use.pod for use in report.pods])
-            system = system_amounts(self._pods.nodes[report.node].pods.values())
-            if system != self._system.get(report.node, {}):
-                self._system[report.node] = system
+        if (rostered := payload_of(step, PodsRostered)) is not None:
+            if rostered.node in self._unreported:
+                amounts, until = self._unreported[rostered.node]
+                self._unreported[rostered.node] = amounts, min(until, step.at)
+            order = RosterOrder(rostered.boot_epoch, rostered.sequence)
+            self._pods.replace(rostered.node, order, rostered.rostered_at.timestamp(), rostered.roster.pods)
+            system = system_amounts(self._pods.nodes[rostered.node].pods.values())
+            if system != self._system.get(rostered.node, {}):
+                self._system[rostered.node] = system
                 self._requested.append((step.at, added(*self._system.values())))
                 self._note(step.at)
             return
@@ -112,11 +111,11 @@ class PlansKnowThePools(Invariant):
                 self._fold.apply(event_of(found, source="world", time=datetime(2026, 1, 1, tzinfo=UTC)))
             self._note(step.at)
 
-    def _note_usage_end(self, sequence: int) -> None:
-        """The stream of reports ends with this number: a broker that has restarted begins again."""
-        if sequence < self._usage_end:
+    def _note_rosters_end(self, sequence: int) -> None:
+        """The stream of rosters ends with this number: a broker that has lost it begins again."""
+        if sequence < self._rosters_end:
             self._unreported = {node: (amounts, math.inf) for node, amounts in self._system.items() if amounts}
-        self._usage_end = sequence
+        self._rosters_end = sequence
 
     def _note(self, at: float) -> None:
         now = datetime.fromtimestamp(self.world.wall_seconds(), UTC)
@@ -159,8 +158,8 @@ class PlansKnowThePools(Invariant):
 
     def _unknown(self, since: float) -> Amounts:
         """What pods of the system request that a replica may not know of."""
-        stream = self.world.broker.jetstreams.get(USAGE)  # None: a broker that has restarted has not got it back yet
-        self._note_usage_end(0 if stream is None else stream.last_sequence)
+        stream = self.world.broker.jetstreams.get(PodsRostered.STREAM)  # None: a broker that has it not back yet
+        self._note_rosters_end(0 if stream is None else stream.last_sequence)
         return added(*(amounts for amounts, until in self._unreported.values() if until > since))
 
     @staticmethod
