@@ -40,7 +40,7 @@ class Passed:
     @property
     def took_time(self) -> bool:
         """Returns whether any node was checked."""
-        return any(count for found, count in self.counts.items() if found is not Found.SKIPPED)
+        return any(count for result, count in self.counts.items() if result is not Found.SKIPPED)
 
 
 class FullPass:

@@ -185,9 +185,9 @@ def partition_of_item(item: Item) -> int | None:
 def _allocatable(living: LivingState) -> Floats:
     allocatable = np.full((len(living.models.by_number), 2), np.nan)
     for node in living.models.nodes.values():
-        known = living.nodes.get(node.name)
-        if known is not None:
-            allocatable[node.number] = (known.allocatable.cpu_milli, known.allocatable.memory_bytes)
+        described = living.nodes.get(node.name)
+        if described is not None:
+            allocatable[node.number] = (described.allocatable.cpu_milli, described.allocatable.memory_bytes)
     return allocatable
 
 
@@ -257,7 +257,7 @@ def _fallback(model: KeptModel) -> str:
     if not (isinstance(model, ByClass) and model.by_class):
         return "the limits of unknown pods"
     priors = {qos: model.prior(int(kind_of(0, number))) for number, qos in enumerate(QOS) if qos}
-    shares = [f"prod/{qos}: {share:.2f} ({known} known)" for qos, (share, known) in priors.items() if known]
+    shares = [f"prod/{qos}: {share:.2f} ({workloads} known)" for qos, (share, workloads) in priors.items() if workloads]
     return f"class priors, shares of the limit: {', '.join(shares) or 'none known yet: the limit'}"
 
 

@@ -70,8 +70,8 @@ class RunningPods:
             and order.sequence <= before.order.sequence
         ):
             return
-        known = {} if before is None else before.pods
-        pods = {pod.uid: known.get(pod.uid) or _running(node, pod, sampled_s) for pod in reported}
+        pods_before = {} if before is None else before.pods
+        pods = {pod.uid: pods_before.get(pod.uid) or _running(node, pod, sampled_s) for pod in reported}
         self.nodes[node] = _NodePods(order, pods)
         for pod in pods.values():
             self.last_seen_s[pod.key] = max(sampled_s, self.last_seen_s.get(pod.key, sampled_s))
@@ -91,10 +91,10 @@ class RunningPods:
 
     def by_key(self) -> Mapping[str, list[RunningPod]]:
         """Returns the pods by key."""
-        found: dict[str, list[RunningPod]] = {}
+        pods_by_key: dict[str, list[RunningPod]] = {}
         for pod in self.all():
-            found.setdefault(pod.key, []).append(pod)
-        return found
+            pods_by_key.setdefault(pod.key, []).append(pod)
+        return pods_by_key
 
     def key_of(self, claim: QuotaClaim) -> str:
         """Returns the key under which the pods of a claim are found: its own if a pod ever named it."""

@@ -156,21 +156,21 @@ class ArbitrateTree:
         self._trees.require_pools()
         async with self._turn, self._store.unit_of_work() as unit:
             current = await self._current(unit, check=True)
-            known = current.kept.get(request.id) or (await unit.find([request.id])).get(request.id)
+            stored = current.kept.get(request.id) or (await unit.find([request.id])).get(request.id)
             now_s = self._clock.now().timestamp()
-            wanted = request.applied(None if known is None else known.claim, now_s)
+            wanted = request.applied(None if stored is None else stored.claim, now_s)
             if wanted is None:
-                assert known is not None  # noqa: S101 - a request without a claim raises
-                return known
-            if known is None:
+                assert stored is not None  # noqa: S101 - a request without a claim raises
+                return stored
+            if stored is None:
                 wanted = with_reclaims(wanted, current.stored.reclaims, now_s)
             index = ClaimIndex([*current.claims.values(), wanted])
             plan = arbitrate(self._snapshot(index, current.stored, now_s), now_s)
             after = apply_plan(plan, index.by_id, now_s).get(request.id, wanted)
-            found = [
+            reclaims = [
                 decision for decision in self._decisions(plan, index, {request.id}) if decision.claim == request.id
             ]
-            because = ClaimReasoning("", found[0].reason.value, found[0].message) if found else None
+            because = ClaimReasoning("", reclaims[0].reason.value, reclaims[0].message) if reclaims else None
             return KeptClaim(self.tree, after, because)
 
     async def view(self) -> TreeView:
@@ -207,11 +207,11 @@ class ArbitrateTree:
 
         def first(current: TreeLedger, _: Mapping[str, KeptClaim]) -> Sequence[ClaimStanding]:
             places = self._places_of(current)
-            queued = [kept for kept in current.kept.values() if kept.claim.state is ClaimState.QUEUED]
+            queued = [stored for stored in current.kept.values() if stored.claim.state is ClaimState.QUEUED]
             last = len(queued) + 1  # of a claim that the owner of the tree is about to refuse
             placed = {name: place.position for name, place in places.items()}
-            queued.sort(key=lambda kept: (placed.get(kept.claim.id, last), kept.claim.quota))
-            return [self._standing(kept, current) for kept in queued[:most]]
+            queued.sort(key=lambda stored: (placed.get(stored.claim.id, last), stored.claim.quota))
+            return [self._standing(stored, current) for stored in queued[:most]]
 
         return await self._reads.read(first)
 
@@ -304,13 +304,13 @@ class ArbitrateTree:
         records = self._records(decisions, snapshot, current.stored.generation + 1, now)
         self._places = {place.claim: place for place in plan.places}
         after = {**changed, **apply_plan(plan, index.by_id, now.timestamp())}
-        found = self._findings(batch, now)
-        reasons = {**found, **records}
+        findings = self._findings(batch, now)
+        reasons = {**findings, **records}
 
         def decision_of(claim: str) -> str:
-            known = current.kept.get(claim)
+            stored = current.kept.get(claim)
             told = reasons.get(claim)
-            return told.id if told is not None else known.because.decision if known and known.because else ""
+            return told.id if told is not None else stored.because.decision if stored and stored.because else ""
 
         leave, requests = reclaim_requests(self.tree, plan, after, current, self._trees, decision_of, now)
         is_older = current.stored.leave is not leave or plan.over_since_s != current.stored.over_since_s
@@ -322,7 +322,7 @@ class ArbitrateTree:
             await self._save(unit, current, kept)
             touched = {each.claim.quota for each in kept}
             await unit.save_uses(uses_to_write(quotas, self.tree, before, uses(quotas, index.used), touched))
-            for decided in (*found.values(), *records.values()):
+            for decided in (*findings.values(), *records.values()):
                 await unit.publish(decision_event(decided, None, SERVICE))
             for payload in requests:
                 await unit.publish(event_of(payload, source=SERVICE, time=now))
@@ -352,9 +352,9 @@ class ArbitrateTree:
         for pending in batch:
             notice, before, after = pending.request, pending.before, pending.after
             if isinstance(notice, RunNotice) and after is not None:
-                found = finding_decision(before, after, now.timestamp(), has_ended=notice.has_ended)
-                if found is not None:
-                    record = finding_record(found, notice.evidence, self.tree, now, notice.id, before)
+                decision = finding_decision(before, after, now.timestamp(), has_ended=notice.has_ended)
+                if decision is not None:
+                    record = finding_record(decision, notice.evidence, self.tree, now, notice.id, before)
                     records[notice.id] = record
         return records
 
@@ -368,8 +368,8 @@ class ArbitrateTree:
         self, claim: QuotaClaim, current: TreeLedger, records: Mapping[str, DecisionRecord], now: datetime
     ) -> KeptClaim:
         old, decided = current.kept.get(claim.id), records.get(claim.id)
-        known = old is not None and claim.state in (old.claim.state, ClaimState.STARTED)
-        because = old.because if old is not None and known else None
+        is_same_state = old is not None and claim.state in (old.claim.state, ClaimState.STARTED)
+        because = old.because if old is not None and is_same_state else None
         if decided is not None:
             because = ClaimReasoning(decided.id, decided.reason.value, decided.remaining_because)
         estimate = None if old is None else old.estimate
@@ -380,10 +380,10 @@ class ArbitrateTree:
         return KeptClaim(self.tree, claim, because, estimate)
 
     async def _save(self, unit: LedgerUnit, current: TreeLedger, kept: Sequence[KeptClaim]) -> None:
-        new = [each for each in kept if each.claim.id not in current.kept]
-        await unit.save(new, [each for each in kept if each.claim.id in current.kept])
-        for each in kept:
-            current.index.put(each.claim)
+        new = [stored for stored in kept if stored.claim.id not in current.kept]
+        await unit.save(new, [stored for stored in kept if stored.claim.id in current.kept])
+        for stored in kept:
+            current.index.put(stored.claim)
 
     async def _others(
         self, unit: LedgerUnit, batch: Sequence[PendingRequest], current: TreeLedger

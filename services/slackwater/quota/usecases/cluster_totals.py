@@ -129,9 +129,9 @@ class ClusterTotals:
         seen = min(report.sampled_at, self._clock.now())  # an agent's clock may be ahead
         self.pods.report(report.node, order, seen.timestamp(), [use.pod for use in report.pods])
         running = self.pods.nodes.get(report.node)
-        found = system_amounts(running.pods.values()) if running is not None else {}
-        if found != self._system.get(report.node, {}):
-            self._system[report.node] = found
+        amounts = system_amounts(running.pods.values()) if running is not None else {}
+        if amounts != self._system.get(report.node, {}):
+            self._system[report.node] = amounts
             self._other_changes += 1
 
     def _reserve(self, reserved: NodeReserved) -> None:
