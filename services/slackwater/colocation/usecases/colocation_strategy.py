@@ -235,7 +235,7 @@ def conditions_of(
     words = Condition(
         type="NodesFollow",
         status="False" if bad else "True",
-        reason="NodeWordsUnusable" if bad else "AllAsWritten",
+        reason="InvalidNodeOverrides" if bad else "AllAsWritten",
         message=summary if bad else "",
     )
     return followed, words

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from slackwater.colocation.ports import ColocationTransaction, FollowerStore
 from slackwater.colocation.usecases.colocation_strategy import nodes_of
-from slackwater.colocation.usecases.recompute_offer import STATES, Offering, decide_anew
+from slackwater.colocation.usecases.recompute_offer import STATES, Offering, recompute_node
 from slackwater.colocation.usecases.strategies_in_force import (
     StrategiesFound,
     StrategiesInForce,
@@ -72,7 +72,7 @@ async def _catch_up(offering: Offering, some: Sequence[str]) -> int:
     async with offering.store.begin() as transaction:
         await transaction.expect_nodes(some)
         decisions = [
-            await decide_anew(offering, transaction, node, _unchanged, None, CHANGED)
+            await recompute_node(offering, transaction, node, _unchanged, None, CHANGED)
             for node in some
             if await _is_still_behind(offering, transaction, node)
         ]
