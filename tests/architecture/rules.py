@@ -23,7 +23,7 @@ REACHES: Mapping[str, Collection[str]] = {
         "slackwater.agent.adapters.journal_file",
         "slackwater.agent.adapters.linux.hierarchy",
         "slackwater.agent.adapters.linux.machine",
-        "slackwater.agent.adapters.metrics",  # for the reference page
+        "slackwater.agent.metrics",  # for the reference page
         "slackwater.agent.adapters.placement_files",  # `get topology`: no list of the API has it
         "slackwater.agent.command",
         "slackwater.agent.domain.admission",
@@ -257,7 +257,9 @@ def bounded_json(source: Source) -> Iterator[str]:
             yield f"{source.path}:{node.lineno}: {ast.unparse(node.func)}; parse_json_text"
 
 
-ROOMS = frozenset({"__init__", "domain", "usecases", "ports", "adapters", "edge", "settings", "service", "migrations"})
+ROOMS = frozenset(
+    {"__init__", "domain", "usecases", "ports", "adapters", "edge", "metrics", "settings", "service", "migrations"}
+)
 MORE_ROOMS: Mapping[str, Collection[str]] = {
     "agent": {
         "__main__",

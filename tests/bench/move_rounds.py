@@ -126,7 +126,7 @@ def _cycle(nodes: int) -> dict[str, Any]:
     found = {"moves": 0}
 
     def cycle() -> None:
-        cluster = placement_of(fold.view(_NOW), profile.scope, (), _SHARES)
+        cluster = placement_of(fold.view(_NOW), profile.scope, shares=_SHARES)
         plan = run_profile(cluster, profile, {}, {}, _NOW.timestamp())
         outcome_of(profile, plan)
         record = cycle_record(profile, 1, CycleTrigger.INTERVAL, plan, {"nodes": nodes}, None, _NOW)

@@ -58,7 +58,7 @@ def raw_allocatable(case: Case) -> Verdict:
     fold = ClusterFold()
     data: NodeDescribed = plain.model_copy(update={"facts": replace(plain.facts, annotations=annotations)})
     fold.apply(event_of(data, source="tests", time=EPOCH))
-    (node,) = placement_of(fold.view(EPOCH), ProfileScope(), ()).nodes
+    (node,) = placement_of(fold.view(EPOCH), ProfileScope()).nodes
     want = _parsed(wanted(case))
     return compare({name: node.allocatable[name] for name in want}, want)
 

@@ -31,6 +31,7 @@ ROLES = {
 SECRETS = "api/v1/namespaces/slackwater/secrets"
 ACCOUNT = "api/v1/namespaces/slackwater/serviceaccounts/kubernetes"
 KUBELET = "kubelet"
+PARTS = ("capacity", "allocatable")
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
@@ -62,6 +63,10 @@ class ClusterDriver(Protocol):
 
     async def write_status(self, node: str, part: str, amounts: Mapping[str, str], manager: str = KUBELET) -> None:
         """Write amounts to capacity or allocatable as a kubelet does, or another manager."""
+        ...
+
+    async def apply_status(self, node: str, manager: str, amounts: Mapping[str, str]) -> None:
+        """Apply amounts to both parts of a node's status as another field manager, with force."""
         ...
 
     async def mark(self, node: str, key: str) -> Document:
@@ -97,6 +102,9 @@ class MemoryDriver:
 
     async def write_status(self, node: str, part: str, amounts: Mapping[str, str], manager: str = KUBELET) -> None:
         self.api.write_status(node, manager, {part: amounts})
+
+    async def apply_status(self, node: str, manager: str, amounts: Mapping[str, str]) -> None:
+        self.api.write_status(node, manager, dict.fromkeys(PARTS, amounts))
 
     async def mark(self, node: str, key: str) -> Document:
         document = self.api.document(NODES, node)
@@ -157,6 +165,16 @@ class RealDriver:
     async def write_status(self, node: str, part: str, amounts: Mapping[str, str], manager: str = KUBELET) -> None:
         status = {"status": {part: amounts}}
         await self._done("PATCH", f"api/v1/nodes/{node}/status?fieldManager={manager}", status)
+
+    async def apply_status(self, node: str, manager: str, amounts: Mapping[str, str]) -> None:
+        document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}
+        answer = await self._admin.patch(
+            f"api/v1/nodes/{node}/status",
+            params={"fieldManager": manager, "force": "true"},
+            json={**document, "status": {part: dict(amounts) for part in PARTS}},
+            headers={"Content-Type": "application/apply-patch+yaml"},
+        )
+        assert answer.is_success, answer.text
 
     async def mark(self, node: str, key: str) -> Document:
         while True:

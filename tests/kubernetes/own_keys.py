@@ -48,6 +48,10 @@ class Form(StrEnum):
     IN_PART = "in-part"
     """Registered, and a kubelet has written allocatable since, and nothing of capacity."""
     WITHOUT_STATUS = "without-status"
+    WITHOUT_ALLOCATABLE = "without-allocatable"
+    """Registered with its capacity alone."""
+    SHARED = "shared"
+    """Registered, and other managers have written single amounts since: one by an apply, one of capacity alone."""
     WITHOUT_MANAGERS = "without-managers"
     """The notes on managers were removed."""
     WITH_OWN_NAME = "with-own-name"
@@ -74,7 +78,11 @@ class Step(StrEnum):
     """Another controller takes a name over."""
     RIVAL_IN_PART = "rival-in-part"
     """Another controller takes a name over in allocatable alone."""
+    RIVAL_APPLIES = "rival-applies"
+    """Another controller takes two names over by a server-side apply with force."""
     RIVAL_LEAVES = "rival-leaves"
+    EMPTIED = "emptied"
+    """The kubelet withdraws its own amounts to 0, and brings them back."""
     CORDON = "cordon"
     TAINT = "taint"
     """An administrator taints, labels and annotates the node."""
@@ -104,6 +112,8 @@ def document_of(form: Form, name: str) -> Document:
     """What a kubelet posts."""
     status: Document = {part: dict(AMOUNTS) for part in PARTS}
     status |= copy.deepcopy(REPORTED)
+    if form is Form.WITHOUT_ALLOCATABLE:
+        del status["allocatable"]
     if form is Form.WITH_OWN_NAME:
         for part in PARTS:
             status[part] |= {CPU: "700", ALIAS: "800"}

@@ -15,6 +15,7 @@ from tests.kubernetes.drivers import ClusterDriver, MemoryDriver
 from tests.kubernetes.own_keys import (
     ALIAS,
     CPU,
+    GIB,
     MEMORY,
     MID,
     OFFERS,
@@ -82,6 +83,9 @@ class Stage:
         if form in (Form.REPORTED, Form.IN_PART):
             for part in ("allocatable",) if form is Form.IN_PART else ("allocatable", "capacity"):
                 await self.driver.write_status(self.name, part, {"cpu": "7", "memory": "15Gi", "pods": "100"})
+        if form is Form.SHARED:
+            await self.driver.apply_status(self.name, "device-plugin", {"example.com/fpga": "3"})
+            await self.driver.write_status(self.name, "capacity", {"example.com/nic": "1"}, "network-operator")
         if form is Form.WITHOUT_MANAGERS:
             await self.driver.remove_managers(self.name)
         self.before = others_of(await self.driver.document(NODES, self.name))
@@ -148,7 +152,22 @@ class Stage:
             for part in model.amounts:
                 await self.driver.write_status(self.name, part, {"memory": memory})
                 model.amounts[part]["memory"] = memory
-        elif step is Step.RIVAL:
+        elif step is Step.EMPTIED:
+            for part, amounts in model.amounts.items():
+                own: dict[str, str] = {name: amounts[name] for name in ("cpu", "memory") if name in amounts}
+                await self.driver.write_status(self.name, part, dict.fromkeys(own, "0"))
+                await self.passes(1.0)
+                await self.driver.write_status(self.name, part, own)
+        elif step is Step.TAINT:
+            self.before = others_of(await self.driver.mark(self.name, f"t{self._draw.randrange(100)}"))
+        elif step is Step.REPLACED:
+            await self._replace()
+        else:
+            await self._write_as_rival(step)
+
+    async def _write_as_rival(self, step: Step) -> None:
+        model = self.model
+        if step is Step.RIVAL:
             await self.driver.write_lent(self.name, RIVAL, {CPU: 333})
             model.foreign[CPU] = 333
             model.in_part.discard(CPU)
@@ -156,14 +175,15 @@ class Stage:
             await self.driver.write_status(self.name, "allocatable", {CPU: "444"}, RIVAL)
             model.foreign[CPU] = 444
             model.in_part.add(CPU)
-        elif step is Step.RIVAL_LEAVES:
-            await self.driver.write_lent(self.name, RIVAL, {CPU: None})
-            model.foreign.pop(CPU, None)
+        elif step is Step.RIVAL_APPLIES:
+            await self.driver.apply_status(self.name, RIVAL, {CPU: "222", MEMORY: "77Gi"})
+            model.foreign |= {CPU: 222, MEMORY: 77 * GIB}
             model.in_part.discard(CPU)
-        elif step is Step.TAINT:
-            self.before = others_of(await self.driver.mark(self.name, f"t{self._draw.randrange(100)}"))
-        elif step is Step.REPLACED:
-            await self._replace()
+        elif step is Step.RIVAL_LEAVES:
+            await self.driver.write_lent(self.name, RIVAL, {CPU: None, MEMORY: None})
+            for name in (CPU, MEMORY):
+                model.foreign.pop(name, None)
+                model.in_part.discard(name)
 
     async def _replace(self) -> None:
         await self.driver.delete(NODES, self.name)

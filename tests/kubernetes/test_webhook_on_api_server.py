@@ -37,8 +37,8 @@ from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.objects import SECRETS
 from slackwater.apiserver.records import NAMESPACES, parse_namespace
 from slackwater.kubernetes.adapters.certificate_pairs import AuthorityPairs
-from slackwater.kubernetes.adapters.metrics import AdmissionMetrics
 from slackwater.kubernetes.edge.webhook import Webhook
+from slackwater.kubernetes.metrics import AdmissionMetrics
 from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.kubernetes.usecases.choose_admission import ProfileMode
 from slackwater.kubernetes.usecases.review_pods import ReviewPods
@@ -380,37 +380,6 @@ async def test_policy_and_webhook_follow_the_setting_and_are_never_both_there(
                 await site.until_none()
         assert "nothing to withdraw" in await asyncio.to_thread(withdraw, real)
         await asyncio.to_thread(rest.delete, f"{path_of(PROFILE)}/third")
-
-
-async def test_pods_of_namespaces_with_quotas_and_limits_stay_as_they_are(
-    real: RealDriver, admin_kubeconfig: Path
-) -> None:
-    """Rewritten, the first would be refused for want of requests.cpu, and the second get native limits beside."""
-    rest = Rest(admin_kubeconfig)
-    team, sizes = real.name("team"), real.name("sizes")
-    container = {"name": "c", "image": "none", "resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}
-    asked = {"metadata": {"generateName": "p-"}, "spec": {"containers": [container]}}
-    limit = {"type": "Container", "default": {"memory": "512Mi"}}
-    with rest.client, defined(rest):
-        for name in (team, sizes):
-            namespace(rest, name, {"kind": "limited"})
-        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "compute"}}
-        rest.ensure(f"/api/v1/namespaces/{team}/resourcequotas", {**quota, "spec": {"hard": {"requests.cpu": "4"}}})
-        limits = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "sizes"}, "spec": {"limits": [limit]}}
-        rest.ensure(f"/api/v1/namespaces/{sizes}/limitranges", limits)
-        for profiles in ("policy", "webhook"):
-            site = WebhookSite(real, rest, profiles=profiles)
-            await site.apply("third", selector={"matchLabels": {"third": "yes"}}, labels={"colour": "blue"})
-            await site.apply("limited", namespaceSelector={"matchLabels": {"kind": "limited"}}, tier="batch")
-            async with site.running():
-                await site.until_labelled("third", colour="blue")
-                for name in (team, sizes):
-                    made = await asyncio.to_thread(created, rest, name, asked)
-                    assert "labels" not in made["metadata"]
-                    assert made["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", "memory": "1Gi"}
-        await asyncio.to_thread(withdraw, real)
-        for profile in ("third", "limited"):
-            await asyncio.to_thread(rest.delete, f"{path_of(PROFILE)}/{profile}")
 
 
 @contextmanager

@@ -37,6 +37,8 @@ class ProtectionReason(StrEnum):
     LOCAL_STORAGE = "local_storage"
     PVC = "pvc"
     LABEL_SELECTOR = "label_selector"
+    MOVE_FAILED = "move_failed"
+    """Its last move was refused, or given up, a short while ago."""
     UNREAD_RULES = "unread_rules"
     """It has a hard rule of placement that agents do not report, so no target is known to be allowed."""
 
@@ -106,6 +108,7 @@ def _always(pod: PlacedPod) -> ProtectionReason | None:
         (ProtectionReason.EVICTION_COST, cost_of(pod) == NEVER_COST),
         (ProtectionReason.DO_NOT_DISRUPT, any(pod.annotations.get(name) == "true" for name in DO_NOT_DISRUPT)),
         (ProtectionReason.NOT_SAFE_TO_EVICT, pod.annotations.get(SAFE_TO_EVICT) == "false"),
+        (ProtectionReason.MOVE_FAILED, pod.move_failed),
         (ProtectionReason.UNREAD_RULES, bool(pod.unread_rules) and not pod.has_failed),
     )
     return next((reason for reason, holds in checks if holds), None)

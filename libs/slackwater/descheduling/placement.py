@@ -92,6 +92,8 @@ class PlacedPod:
     host_ports: Sequence[HostPort] = ()
     arriving: bool = False
     """It is counted where it is to be: its move there is under way."""
+    move_failed: bool = False
+    """Its last move was refused, or given up, a short while ago."""
     mirror: bool = False
     static: bool = False
     terminating: bool = False

@@ -1,7 +1,8 @@
 """What of a cluster would make the API server refuse pods that a profile has changed. Pure.
 
 A pod must not state a PriorityClass that is missing or has another value. A quota of CPU or memory refuses a pod that
-asks for it by another name, and a LimitRange adds native amounts to one.
+asks for it by another name, and a LimitRange adds native amounts to one. A quota of a tier's resources may be used up,
+and a LimitRange of them may be beside the amounts of a pod.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from slackwater.profiles.profile import ClusterColocationProfile
+from slackwater.profiles.profile import REWRITTEN, ClusterColocationProfile
 
 QUOTA: Final = "ResourceQuota"
 RANGE: Final = "LimitRange"
@@ -17,18 +18,35 @@ AMOUNTS: Final = frozenset(
     {"cpu", "memory", *(f"{part}.{name}" for part in ("requests", "limits") for name in ("cpu", "memory"))}
 )
 BOUNDS: Final = ("default", "defaultRequest", "min", "max", "maxLimitRequestRatio")
+LENT: Final = tuple(f"/{tier}-{name}" for tier in REWRITTEN for name in ("cpu", "memory"))
+"""How the names of the resources end that profiles make of CPU and memory."""
 SHOWN: Final = 5
 
 
 def is_limiting(kind: str, spec: Mapping[str, Any]) -> bool:
-    """Whether an object limits CPU or memory of pods, or counts some pods only: by priority or by QoS class, which a
-    profile changes."""
+    """Whether an object limits CPU or memory of pods or of a tier, or counts some pods only: by priority or by QoS
+    class, which a profile changes."""
     if kind == QUOTA:
-        return bool(AMOUNTS & set(spec.get("hard") or {})) or bool(spec.get("scopes") or spec.get("scopeSelector"))
+        hard = set(spec.get("hard") or {})
+        return bool(AMOUNTS & hard or _lent(hard) or spec.get("scopes") or spec.get("scopeSelector"))
     return any(
-        limit.get("type") in ("Container", "Pod") and any(AMOUNTS & set(limit.get(bound) or {}) for bound in BOUNDS)
+        limit.get("type") in ("Container", "Pod")
+        and (any(AMOUNTS & set(limit.get(bound) or {}) for bound in BOUNDS) or _bounds_lent(limit))
         for limit in spec.get("limits") or ()
     )
+
+
+def _bounds_lent(limit: Mapping[str, Any]) -> bool:
+    """Whether a LimitRange may refuse what a profile makes of a pod, and admits the pod as it is: because it gives each
+    container a limit, if need be the largest. Without one it refuses every container that states none."""
+    if limit.get("type") != "Container":
+        return False
+    given = _lent((*(limit.get("default") or {}), *(limit.get("max") or {})))
+    return any(given & set(limit.get(bound) or {}) for bound in ("min", "max", "maxLimitRequestRatio"))
+
+
+def _lent(names: Iterable[str]) -> set[str]:
+    return {name for name in names if name.endswith(LENT)}
 
 
 def limited_namespaces(objects: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Mapping[str, str]:

@@ -107,8 +107,9 @@ class ClusterColocationProfileSpec(Part):
     scheduler_name: DnsName | None = Field(None, description="scheduler that places the pods")
     limited_namespaces: Literal["skip", "keep-resources", "apply"] = Field(
         "skip",
-        description="pods of namespaces with a ResourceQuota or LimitRange of CPU or memory, which may refuse them with"
-        " other resources: skip: they stay; keep-resources: only their resources stay; apply: they change like others",
+        description="pods of namespaces with a ResourceQuota or LimitRange of CPU or memory, also of a tier, which may"
+        " refuse them with other resources: skip: they stay; keep-resources: only their resources stay;"
+        " apply: they change like others",
     )
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
 """Metrics: `slackwater_<noun>_<unit>`, base units, bounded labels, one registry per process.
 
-A service declares its metrics in `adapters/metrics.py`, a library in `metrics.py`, through Meters. A second declaration
+Services and libraries declare theirs in `metrics.py`, through Meters. A second declaration
 returns the same metric, so that a service can be built twice in one process. docs/reference/metrics.md is generated
 from the help text and `look` of each metric.
 """

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
 from slackwater.agent.adapters.memory import MemoryIntents, MemoryStarts
-from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.adapters.report_file import keep_report
 from slackwater.agent.domain.controls.catalog import CONTROLS
 from slackwater.agent.domain.controls.control import Control
@@ -24,6 +23,7 @@ from slackwater.agent.edge.events import Envelopes
 from slackwater.agent.edge.publisher import BusPublisher
 from slackwater.agent.edge.send_queue import Outgoing
 from slackwater.agent.edge.subscriptions import Subscriptions
+from slackwater.agent.metrics import AgentMetrics
 from slackwater.agent.ports import Driver, EvictionLedger, IntentFile, JournalFile, Launcher, Lock, StartLedger
 from slackwater.agent.settings import AgentSettings
 from slackwater.agent.usecases.actuate import Actuator, RestoreReport
@@ -129,7 +129,7 @@ class AgentService:
         if self._running is None:
             return ()
         converge = self._running.converge
-        return (*(held.desired for held in converge.held.values()), *(() if converge.own is None else (converge.own,)))
+        return (*converge.held.states(), *(() if converge.own is None else (converge.own,)))
 
     def sample_age_seconds(self) -> float | None:
         """How long ago the running agent sampled; None if it has not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 import os
@@ -138,11 +139,12 @@ async def issuing_access(bus: NatsBus, url: str, access: NatsAccess) -> AsyncIte
         _, agent = registry()
         holds = Holds()
         issuer = AccessIssuer(authority, agent, bus.client, system, lambda: blocks, holds)
-        metrics = BusMetrics(process_meters())
-        guard, tickets = FloodGuard(system, holds, issuer.store, metrics), TicketGuard(authority, system, metrics)
+        metrics, changes = BusMetrics(process_meters()), asyncio.Lock()
+        guard = FloodGuard(system, holds, issuer.store, metrics)
+        tickets = TicketGuard(authority, system, metrics, changes)
         async with (
             issuer.running(),
-            ServiceAccounts(authority, system).running(),
+            ServiceAccounts(authority, system, changes).running(),
             guard.running(),
             tickets.running(),
         ):
@@ -158,7 +160,7 @@ async def put_services_in_force(url: str, access: NatsAccess) -> None:
         return
     with suppress(Unavailable):  # the service's own connection waits for the broker, and says what is wrong
         async with connect_system(url, access, authority) as system:
-            await ServiceAccounts(authority, system).put_in_force()
+            await ServiceAccounts(authority, system, asyncio.Lock()).put_in_force()
 
 
 def _authority_of(access: NatsAccess) -> AccessAuthority | None:

@@ -44,8 +44,12 @@ SERVICE_RIGHTS: Sequence[ClusterRight] = (
     ClusterRight("", "nodes", _READ, "what is offered goes to nodes, by name and label"),
     ClusterRight("", "pods", _READ, "workloads, what they request and borrow; uids of evictions"),
     ClusterRight("", "namespaces", _READ, "profiles select namespaces by label"),
-    ClusterRight("", "resourcequotas", _READ, "profiles leave namespaces with a quota of CPU or memory alone"),
-    ClusterRight("", "limitranges", _READ, "profiles leave namespaces with limits of CPU or memory alone"),
+    ClusterRight(
+        "", "resourcequotas", _READ, "profiles leave namespaces with a quota of CPU or memory, also of a tier, alone"
+    ),
+    ClusterRight(
+        "", "limitranges", _READ, "profiles leave namespaces with limits of CPU or memory, also of a tier, alone"
+    ),
     ClusterRight("apps", "replicasets", _READ, "stands between pods and their Deployment"),
     ClusterRight("batch", "jobs", _READ, "stands between pods and their CronJob"),
     ClusterRight("policy", "poddisruptionbudgets", _READ, "which pods may be disrupted"),

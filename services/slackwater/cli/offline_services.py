@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from slackwater.agent.adapters.metrics import AgentMetrics
 from slackwater.agent.edge.late_bus import LateBus
+from slackwater.agent.metrics import AgentMetrics
 from slackwater.bus.codec.lost_values import LostValues
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.read.unread import UnreadSubjects

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from slackwater.colocation.adapters.metrics import ColocationMetrics
 from slackwater.colocation.adapters.postgres import PostgresColocationStore
 from slackwater.colocation.adapters.postgres_following import PostgresFollowerStore
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.edge.strategy_news import StrategyNews
+from slackwater.colocation.metrics import ColocationMetrics
 from slackwater.colocation.settings import ColocationSettings
 from slackwater.colocation.usecases.full_pass import FullPass
 from slackwater.colocation.usecases.recompute_offer import Offering, age_offers

@@ -375,14 +375,6 @@ class OfferLog(Protocol):
         ...
 
 
-class ConsoleMeter(Protocol):
-    """Metrics of the console."""
-
-    def recorded(self, event: str, delay_seconds: float) -> None:
-        """Count an event that was recorded, with its delay after the event's time."""
-        ...
-
-
 class DemoRuns(Protocol):
     """The last run of the demo on this machine."""
 

@@ -10,7 +10,6 @@ from fastapi import APIRouter
 from slackwater.bus.admin.broker_admin import BrokerAdmin, ClosedAdmin, admin_of
 from slackwater.bus.consume.agent_blocks import Blocks, blocks_of
 from slackwater.console.adapters.demo_files import DemoFiles, NoDemo
-from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.adapters.offer_board import OfferBoard
 from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.edge.deadletters import deadletters_router
@@ -26,6 +25,7 @@ from slackwater.console.edge.quotas import quotas_router
 from slackwater.console.edge.resources import resources_router
 from slackwater.console.edge.strategies import strategies_router
 from slackwater.console.edge.stream import Streams
+from slackwater.console.metrics import ConsoleMetrics
 from slackwater.console.ports import DemoRuns, ReadModel
 from slackwater.console.settings import ConsoleSettings
 from slackwater.console.usecases.fleet_level import FleetLevelRecorder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
@@ -69,28 +69,4 @@ class CycleStore(Protocol):
 
     def observe(self) -> AbstractAsyncContextManager[CycleUnit]:
         """Begin a transaction of any replica. Raises Unavailable."""
-        ...
-
-
-class CycleMeter(Protocol):
-    """What operators watch."""
-
-    def cycle(self, profile: str, trigger: str, seconds: float) -> None:
-        """A cycle was run, and how long its decision took."""
-        ...
-
-    def proposed(self, plugins: Mapping[str, int], *, dry_run: bool) -> None:
-        """Pods were proposed, by plugin."""
-        ...
-
-    def refused(self, reasons: Mapping[str, int]) -> None:
-        """Pods were not proposed, by reason."""
-        ...
-
-    def gained(self, results: Mapping[str, int]) -> None:
-        """Moves of a plan ended, by what their measured gain is beside the expected one."""
-        ...
-
-    def looping(self, profile: str, workloads: int) -> None:
-        """So many workloads of a profile are stopped, because they were moved too often."""
         ...

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from slackwater.descheduler.adapters.cycle_rows import KeyedCycleStore
-from slackwater.descheduler.adapters.metrics import DeschedulerMetrics
 from slackwater.descheduler.edge.cluster_watch import PlacementWatch
 from slackwater.descheduler.edge.events import consumers
 from slackwater.descheduler.edge.move_plan_routes import move_plan_router
 from slackwater.descheduler.edge.plan_routes import plan_router
+from slackwater.descheduler.metrics import DeschedulerMetrics
 from slackwater.descheduler.settings import DeschedulerSettings
 from slackwater.descheduler.usecases.apply_plans import ApplyPlans
 from slackwater.descheduler.usecases.cluster_state import ClusterState
@@ -38,9 +38,9 @@ class DeschedulerService(ReplicatedService):
         profiles = served.in_force
         self.changes = {served.kind: served.changes()}
         meter = DeschedulerMetrics(process_meters())
-        self.cycles = RunCycles(profiles, cluster, store, replica.partitions.working, clock, meter)
-        plans = PlanMoves(profiles, cluster, store, clock)
         self.jobs = jobs = JobStates()
+        self.cycles = RunCycles(profiles, cluster, store, jobs, replica.partitions.working, clock, meter)
+        plans = PlanMoves(profiles, cluster, store, jobs, clock)
         apply = ApplyPlans(plans, profiles, store, jobs, lambda: self.cycles.is_decider, clock, meter)
         modes = PoolModes()
         kept = KeepPlans(plans, store, jobs, modes)

@@ -8,10 +8,10 @@ from functools import partial
 
 from slackwater.bus.consume.agent_blocks import blocks_of
 from slackwater.ensurance.adapters.guard_rows import KeyedGuardStore
-from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
 from slackwater.ensurance.edge.checks import state_checks
 from slackwater.ensurance.edge.events import consumers
 from slackwater.ensurance.edge.pools import pools_router
+from slackwater.ensurance.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.answer_reclaims import AnswerReclaims
 from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce

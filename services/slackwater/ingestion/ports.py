@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Protocol
@@ -146,27 +146,6 @@ class BlockBook(Protocol):
 
     async def append(self, block: AgentBlock) -> None:
         """Adds a change, which becomes the newest of its node."""
-        ...
-
-
-class IngestionMeter(Protocol):
-    """Metrics of ingestion."""
-
-    def accepted(self, late: int, delays_seconds: Iterable[float]) -> None:
-        """Counts reports stored in history, each with its delay since the sample, and the late ones among them."""
-        ...
-
-    def refused(self, reason: str) -> None: ...
-
-    def closed(self, windows: int, missing: int) -> None:
-        """Counts closed windows, and the reports missing from them.
-
-        Missing reports are counted only at closing, because redelivery may bring them earlier.
-        """
-        ...
-
-    def nodes(self, counts: Mapping[str, int]) -> None:
-        """Sets the number of nodes by liveness."""
         ...
 
 

@@ -8,7 +8,6 @@ from functools import partial
 
 from slackwater.bus.admin.streams import load
 from slackwater.ingestion.adapters.blocks import PostgresBlockBook
-from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.adapters.postgres import PostgresUsageLedger
 from slackwater.ingestion.domain.liveness import LivenessLimits
 from slackwater.ingestion.domain.validation import ReportLimits
@@ -18,6 +17,7 @@ from slackwater.ingestion.edge.checks import dependencies
 from slackwater.ingestion.edge.events import ON_REPORTED, accepting, consumers
 from slackwater.ingestion.edge.http import window_router
 from slackwater.ingestion.edge.node_routes import node_router
+from slackwater.ingestion.metrics import IngestionMetrics
 from slackwater.ingestion.settings import IngestionSettings
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.block_agents import AnnounceBlocks, BlockAgents

@@ -24,26 +24,6 @@ class DecisionStore(Protocol):
         ...
 
 
-class StatusMeter(Protocol):
-    """What operators watch of the writes to node status."""
-
-    def written(self, reason: str, delay_seconds: float | None) -> None:
-        """A write was made; how long after its offer, None if there is none."""
-        ...
-
-    def refused(self, reason: str) -> None:
-        """A write failed: the code of the error."""
-        ...
-
-    def waiting(self, nodes: int) -> None:
-        """How many nodes wait, because the rate of writes is bounded."""
-        ...
-
-    def foreign(self, amounts: int) -> None:
-        """How many amounts of offers are left to other managers, which own them."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class StoredEvictions:
     """The evictions of one node, as stored. `version` counts writes of the row (0: not stored)."""
@@ -64,42 +44,6 @@ class EvictionStore(Protocol):
         """Write rows over the versions that were read, and publish; returns them with their new versions. Raises
         Unavailable, Conflict if another replica wrote one, and Fenced if a node's partition is not held: then nothing
         is stored."""
-        ...
-
-
-class EvictionMeter(Protocol):
-    """What operators watch of evictions."""
-
-    def called(self, result: str) -> None:
-        """The API server answered a call."""
-        ...
-
-    def completed(self, outcome: str) -> None:
-        """An eviction ended."""
-        ...
-
-    def open(self, evictions: int) -> None:
-        """How many evictions of this replica have not ended."""
-        ...
-
-
-class EventMeter(Protocol):
-    """What operators watch of Kubernetes Events."""
-
-    def event(self, result: str, count: int = 1) -> None:
-        """Events were `written`, `counted` (a series), `refused` or `dropped`."""
-        ...
-
-
-class CordonMeter(Protocol):
-    """What operators watch of cordons."""
-
-    def written(self, result: str) -> None:
-        """A node was `cordoned` (or its cordon renewed) or `uncordoned`."""
-        ...
-
-    def refused(self, reason: str) -> None:
-        """A write failed: the code of the error."""
         ...
 
 
@@ -154,22 +98,6 @@ class DocumentLedger(Protocol):
         ...
 
 
-class DocumentMeter(Protocol):
-    """What operators watch of documents from the cluster."""
-
-    def answered(self, kind: str, result: str) -> None:
-        """A document was `stored`, `deleted`, `refused`, or could not be sent (`unavailable`)."""
-        ...
-
-    def status_written(self, kind: str) -> None:
-        """The status of a resource was written."""
-        ...
-
-    def status_refused(self, kind: str, reason: str) -> None:
-        """A write of a status failed: the code of the error."""
-        ...
-
-
 class PairIssuer(Protocol):
     """Makes certificates of the webhook."""
 
@@ -184,16 +112,4 @@ class WebhookListener(Protocol):
     async def use(self, certificate: str, key: str) -> None:
         """Serve this certificate from now on; the first call begins to listen. Raises Misconfigured if it cannot be
         used, or the address is taken."""
-        ...
-
-
-class AdmissionMeter(Protocol):
-    """What operators watch of the webhook."""
-
-    def reviewed(self, result: str) -> None:
-        """A pod was reviewed: `changed`, `unchanged`, or `failed` (it passed as it was)."""
-        ...
-
-    def expires_in(self, seconds: float) -> None:
-        """Time until the served certificate expires."""
         ...

@@ -23,14 +23,6 @@ from slackwater.kubernetes.adapters.document_rows import KeyedDocumentLedger
 from slackwater.kubernetes.adapters.eviction_rows import KeyedEvictionStore
 from slackwater.kubernetes.adapters.http_api_server import HttpApiServer
 from slackwater.kubernetes.adapters.http_documents import HttpDocuments
-from slackwater.kubernetes.adapters.metrics import (
-    AdmissionMetrics,
-    CordonMetrics,
-    DocumentMetrics,
-    EventMetrics,
-    EvictionMetrics,
-    KubernetesMetrics,
-)
 from slackwater.kubernetes.edge.bus_watch import BusWatch
 from slackwater.kubernetes.edge.checks import (
     PolicyOfProfiles,
@@ -41,6 +33,14 @@ from slackwater.kubernetes.edge.checks import (
     rights_check,
 )
 from slackwater.kubernetes.edge.webhook import Webhook
+from slackwater.kubernetes.metrics import (
+    AdmissionMetrics,
+    CordonMetrics,
+    DocumentMetrics,
+    EventMetrics,
+    EvictionMetrics,
+    KubernetesMetrics,
+)
 from slackwater.kubernetes.ports import DocumentApi
 from slackwater.kubernetes.settings import KubernetesSettings
 from slackwater.kubernetes.usecases.apply_profiles import ApplyProfiles

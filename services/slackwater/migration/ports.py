@@ -65,19 +65,3 @@ class MigrationStore(Protocol):
     async def drop_answers(self, before_s: float) -> int:
         """Delete answers from before; returns how many."""
         ...
-
-
-class MigrationMeter(Protocol):
-    """What operators watch."""
-
-    def stepped(self, step: str) -> None:
-        """A job came to a step."""
-        ...
-
-    def ended(self, outcome: str, seconds: float, downtime_s: float | None) -> None:
-        """A job ended, so long after it was submitted; None: no new pod took the place of the old one."""
-        ...
-
-    def show(self, waiting: Mapping[str, int], running: int, reservations: int) -> None:
-        """Waiting jobs by the filter that holds them, jobs under way, and reservations that hold room."""
-        ...

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from slackwater.migration.adapters.metrics import MigrationMetrics
 from slackwater.migration.adapters.migration_rows import KeyedMigrationStore
 from slackwater.migration.edge.cluster_watch import SightWatch
 from slackwater.migration.edge.events import consumers
+from slackwater.migration.metrics import MigrationMetrics
 from slackwater.migration.settings import MigrationSettings
 from slackwater.migration.usecases.arbitration_documents import ArbitrationArgsHooks
 from slackwater.migration.usecases.asked_documents import AskedDocuments

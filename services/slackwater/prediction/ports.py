@@ -83,24 +83,3 @@ class MeasuredRisk:
     measured_rate: float | None = None
     machine_days: float = 0.0
     knob: float | None = None
-
-
-class PredictionMeter(Protocol):
-    """Metrics of the predictions; implemented by adapters.metrics.CalibrationMetrics.
-
-    `measured` is called once per report and partition for every pool and resource, with the ledger's values; the meter
-    adds up the partitions of a pool. `published` is called with every committed batch, `cold` together with `measured`.
-    `dropped` is called when a partition is released or lost, so that it is not counted twice in the fleet.
-    """
-
-    def measured(self, partition: int, pool: str, resource: str, measured: MeasuredRisk) -> None: ...
-
-    def published(self, cause: str, predictions: int, newest: datetime) -> None:
-        """Counts predictions. `cause` is that of the event: first, report, diff or force; `newest` its predicted_at."""
-        ...
-
-    def cold(self, partition: int, pool: str, nodes: int, share: float) -> None:
-        """Sets the mean cold-start ratio (0..1) over the pool's nodes in this partition."""
-        ...
-
-    def dropped(self, partition: int) -> None: ...

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from slackwater.prediction.adapters.metrics import CalibrationMetrics, PredictionMetrics
 from slackwater.prediction.adapters.prediction_rows import KeyedPredictionStore
 from slackwater.prediction.adapters.predictors.catalogue import Catalogue, refuse_unusable
 from slackwater.prediction.adapters.predictors.registry import model_of
@@ -13,6 +12,7 @@ from slackwater.prediction.adapters.snapshot_reports import SnapshotReports
 from slackwater.prediction.adapters.snapshots import PostgresSnapshots
 from slackwater.prediction.edge.events import consumers, windows_reader
 from slackwater.prediction.edge.predictor_routes import predictor_router
+from slackwater.prediction.metrics import CalibrationMetrics, PredictionMetrics
 from slackwater.prediction.settings import PredictionSettings
 from slackwater.prediction.usecases.follow_policies import FollowPolicies
 from slackwater.prediction.usecases.keep_snapshots import KeepSnapshots

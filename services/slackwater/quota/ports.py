@@ -9,7 +9,6 @@ from typing import Any, Final, Protocol
 from slackwater.events.envelope import Event
 from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
 from slackwater.quota.domain.past_trees import PastTree
-from slackwater.quota.domain.tree_figures import QuotaGauges
 from slackwater.store.port import UnitOfWork
 
 TREES: Final = "quota_trees"
@@ -71,30 +70,6 @@ class LedgerUnit(Protocol):
 
     async def publish(self, event: Event[Any]) -> None:
         """Publish when the unit commits."""
-        ...
-
-
-class QuotaMeter(Protocol):
-    """What operators watch."""
-
-    def decided(self, tree: str, reasons: Sequence[str], seconds: float) -> None:
-        """Claims were decided about, and how long that took with its write."""
-        ...
-
-    def conflict(self, tree: str) -> None:
-        """Another replica changed the tree meanwhile: decided again."""
-        ...
-
-    def unclaimed(self, tree: str, reasons: Sequence[str]) -> None:
-        """The workloads that run in a tree without a claim that holds, one reason each."""
-        ...
-
-    def reclaimed(self, tree: str, seconds: float, *, late: bool) -> None:
-        """A claim that had to end has ended, so long after it was told; `late`: after its grace."""
-        ...
-
-    def show(self, tree: str, figures: QuotaGauges, now_s: float) -> None:
-        """The figures of one tree at one moment."""
         ...
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from slackwater.quota.adapters.claim_rows import KeyedLedgerStore
-from slackwater.quota.adapters.metrics import QuotaMetrics
 from slackwater.quota.edge.cluster_watch import ClusterWatch
 from slackwater.quota.edge.events import consumers
 from slackwater.quota.edge.quota_routes import quota_router
+from slackwater.quota.metrics import QuotaMetrics
 from slackwater.quota.settings import QuotaSettings
 from slackwater.quota.usecases.account_trees import AccountTrees
 from slackwater.quota.usecases.arbitration_rounds import ArbitrationRounds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -15,7 +16,10 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 
 from slackwater.bus.access import ticket_floods, ticket_guard
-from slackwater.bus.access.accounts import CLUSTER, ENROLMENT_CONNECTIONS, enrolment_inbox
+from slackwater.bus.access.accounts import CLUSTER, ENROLMENT, ENROLMENT_CONNECTIONS, enrolment_inbox
+from slackwater.bus.access.authority import claims_lookup
+from slackwater.bus.access.issuer import connect_system, store_account
+from slackwater.bus.access.service_accounts import ServiceAccounts
 from slackwater.bus.access.tokens import UserCredentials
 from slackwater.bus.admin.permissions import ENROL
 from slackwater.bus.connect.nats_bus import NatsBus
@@ -76,6 +80,39 @@ async def test_one_ticket_cannot_hold_the_connections_of_all(broker: Broker, tmp
             async with opened(broker, ticket, 1) as refused:
                 assert refused == []
             await broker.enrolment(OTHER, tmp_path / OTHER).obtain()
+
+
+async def test_a_ticket_refused_while_accounts_are_compared_stays_refused(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority, ticket, changes = broker.authority, broker.authority.ticket(MINE), asyncio.Lock()
+    lookup = claims_lookup(authority.account(ENROLMENT).public)
+    access = broker.access("ingestion", authority_file=broker.folder / "access.seed")
+    async with connect_system(broker.url, access, authority) as system, asyncio.TaskGroup() as others:
+        ask = system.request
+
+        async def refuse() -> None:
+            async with changes:
+                account = (await ask(lookup, timeout=20)).data.decode()
+                refused = {ticket.key.public: int(time.time()) + 60}
+                await store_account(system, authority.with_refused_tickets(account, refused))
+
+        async def refusing_after(subject: str, *rest: Any, **named: Any) -> Any:
+            """Answers, and leaves a refusal half a second between the two answers that a comparison reads."""
+            answer = await ask(subject, *rest, **named)
+            if subject == lookup:
+                monkeypatch.undo()
+                others.create_task(refuse())
+                await asyncio.sleep(0.5)
+            return answer
+
+        monkeypatch.setattr(system, "request", refusing_after)
+        async with opened(broker, ticket, 1) as clients:  # the broker reads the account for its first user
+            assert len(clients) == 1
+            await ServiceAccounts(authority, system, changes).put_in_force()
+            await at_most(clients, 0)
+    async with opened(broker, ticket, 1) as refused:
+        assert refused == []
 
 
 async def test_a_ticket_is_let_in_again_though_the_issuer_was_replaced(

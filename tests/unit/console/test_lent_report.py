@@ -12,8 +12,8 @@ from tests.support.clock import FakeClock
 from tests.support.console.read_model import MemoryReadModel
 from tests.support.story import story
 
-from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.domain.fleet import FRESH
+from slackwater.console.metrics import ConsoleMetrics
 from slackwater.console.usecases.fleet_level import FleetLevelRecorder
 from slackwater.console.usecases.lent_report import NAMED_PODS, lent_report
 from slackwater.console.usecases.record_events import RecordEvents

@@ -114,6 +114,26 @@ def test_names_of_releases_and_namespaces_are_texts_whatever_they_look_like(name
     assert [service for service in services if not re.fullmatch(r"[a-z][a-z0-9-]{0,61}[a-z0-9]", service)] == []
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (({}, f"{'team-' * 9}blue"), ({}, f"{'team-' * 9}green")),
+        (({}, f"slackwater-{'x' * 40}-1"), ({}, f"slackwater-{'x' * 40}-2")),
+        (({"nameOverride": f"{'n' * 39}1"}, "team"), ({"nameOverride": f"{'n' * 39}2"}, "team")),
+    ],
+)
+def test_long_names_that_begin_alike_are_those_of_different_objects(
+    one: tuple[Tree, str], other: tuple[Tree, str]
+) -> None:
+    names = [
+        {(made["kind"], made["metadata"]["name"]) for made in release({**ALL, **values}, name)}
+        for values, name in (one, other)
+    ]
+    common = {(kind, name) for kind, name in names[0] & names[1] if kind != "CustomResourceDefinition"}
+    assert common == set()
+    assert {len(name) <= 63 for kind, name in names[0] if kind == "Service"} == {True}
+
+
 def _no_texts(tree: Any, path: str, is_text: bool = False) -> list[str]:
     if isinstance(tree, dict):
         parts = ((key, value, is_text or key in TEXTS) for key, value in tree.items())

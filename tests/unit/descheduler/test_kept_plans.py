@@ -22,10 +22,10 @@ from slackwater.descheduler.domain.kept_plans import (
     plan_changes,
     plan_id,
 )
+from slackwater.descheduler.domain.move_jobs import JobState
 from slackwater.descheduler.domain.plan_gain import (
     SETTLE_S,
     GainResult,
-    JobState,
     imbalance,
     imbalances_of,
     is_measurable,

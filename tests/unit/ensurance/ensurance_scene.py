@@ -14,7 +14,7 @@ from tests.support.store import MemoryDatabase
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.adapters.guard_rows import GUARDED, STANDING, KeyedGuardStore
-from slackwater.ensurance.adapters.metrics import EnsuranceMetrics
+from slackwater.ensurance.metrics import EnsuranceMetrics
 from slackwater.ensurance.settings import EnsuranceSettings
 from slackwater.ensurance.usecases.answer_reclaims import AnswerReclaims
 from slackwater.ensurance.usecases.documents_in_force import KINDS, DocumentsInForce

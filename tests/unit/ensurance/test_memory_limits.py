@@ -21,7 +21,7 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.model.tiers import Tier
 from slackwater.resources.kinds.avoidance_action import AVOIDANCE_ACTION
 from slackwater.resources.kinds.node_qos import NODE_QOS
-from slackwater.waterline.execution.throttle_memory import NOT_REPORTED
+from slackwater.waterline.execution.levers import NOT_REPORTED
 
 MIB, GIB = 2**20, 2**30
 REREAD: Mapping[str, Any] = {

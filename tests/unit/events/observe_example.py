@@ -33,9 +33,9 @@ from slackwater.cli.broker import registry  # noqa: E402
 from slackwater.cli.decision_list import EVENT  # noqa: E402
 from slackwater.cli.events import line_of  # noqa: E402
 from slackwater.cli.output import table  # noqa: E402
-from slackwater.console.adapters.metrics import ConsoleMetrics  # noqa: E402
 from slackwater.console.edge.events import consumers  # noqa: E402
 from slackwater.console.edge.stream import Streams  # noqa: E402
+from slackwater.console.metrics import ConsoleMetrics  # noqa: E402
 from slackwater.console.service import routers_of  # noqa: E402
 from slackwater.console.usecases.record_events import RecordEvents  # noqa: E402
 from slackwater.events.envelope import event_of  # noqa: E402

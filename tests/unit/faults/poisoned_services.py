@@ -20,15 +20,15 @@ from tests.support.store import MemoryDatabase
 from slackwater.bus.consume.handlers import Consumer
 from slackwater.colocation.service import build as build_colocation
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.console.adapters.metrics import ConsoleMetrics
 from slackwater.console.edge.events import consumers as console_consumers
+from slackwater.console.metrics import ConsoleMetrics
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.ensurance.service import build as build_ensurance
 from slackwater.ensurance.settings import EnsuranceSettings
-from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.domain.validation import ReportLimits
 from slackwater.ingestion.edge.events import accepting
 from slackwater.ingestion.edge.events import consumers as ingestion_consumers
+from slackwater.ingestion.metrics import IngestionMetrics
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.describe_node import DescribeNode
 from slackwater.ingestion.usecases.window_traces import WindowTraces

@@ -15,10 +15,10 @@ from tests.support.store import MemoryDatabase
 from slackwater.bus.consume.handlers import Verdicts
 from slackwater.bus.consume.stats import Counters
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
-from slackwater.ingestion.adapters.metrics import IngestionMetrics
 from slackwater.ingestion.domain.liveness import LivenessLimits
 from slackwater.ingestion.domain.validation import ReportLimits
 from slackwater.ingestion.edge.events import ON_REPORTED, accepting
+from slackwater.ingestion.metrics import IngestionMetrics
 from slackwater.ingestion.usecases.accept_reports import AcceptReports
 from slackwater.ingestion.usecases.close_windows import CloseWindows
 from slackwater.ingestion.usecases.describe_node import DescribeNode

@@ -42,7 +42,7 @@ def fold_of(limit: int | None, there: int, **status: Any) -> ClusterFold:
 
 
 def placement(fold: ClusterFold) -> ClusterPlacement:
-    return placement_of(fold.view(EPOCH), ProfileScope(), (), {})
+    return placement_of(fold.view(EPOCH), ProfileScope())
 
 
 def room(fold: ClusterFold) -> NodeRoom:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from tests.support.clock import EPOCH
 
-from slackwater.prediction.adapters.metrics import CalibrationMetrics
-from slackwater.prediction.ports import MeasuredRisk, PredictionMeter
+from slackwater.prediction.metrics import CalibrationMetrics
+from slackwater.prediction.ports import MeasuredRisk
 from slackwater.telemetry.metrics import Meters
 
 CPU = {"pool": "gold", "resource": "cpu"}
@@ -22,7 +22,7 @@ class Shown:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.meter: PredictionMeter = CalibrationMetrics(Meters(self.registry))
+        self.meter: CalibrationMetrics = CalibrationMetrics(Meters(self.registry))
 
     def value(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(f"slackwater_prediction_{name}", labels)

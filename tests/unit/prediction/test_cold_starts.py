@@ -17,6 +17,7 @@ from slackwater.model.tiers import QoSClass, Tier
 from slackwater.peaks.workload_profile import CLASS_PRIOR, ProfileOptions, WorkloadProfile
 from slackwater.prediction.adapters.predictors.catalogue import describe, settings_of
 from slackwater.prediction.adapters.predictors.registry import model_of
+from slackwater.prediction.domain.due_nodes import _fallback
 from slackwater.prediction.domain.forecast import Forecast, forecast
 from slackwater.prediction.domain.pod_peaks import pod_peaks
 from slackwater.prediction.domain.pod_table import QOS, kind_of
@@ -24,7 +25,6 @@ from slackwater.prediction.domain.policy import ModelChoice, PoolPolicies, PoolP
 from slackwater.prediction.domain.prediction_record import reasons
 from slackwater.prediction.domain.snapshot import decode, encode
 from slackwater.prediction.domain.state import DEFAULT_POOL, NodeWindow, PartitionState
-from slackwater.prediction.usecases.publish_predictions import _fallback
 
 START = 1_700_006_400
 HOUR = 3600

@@ -11,6 +11,8 @@ from slackwater.profiles.limits import effect_of_limits, is_limiting, limited_na
 from slackwater.profiles.mutation import mutate_all
 from slackwater.profiles.policy import mutation_objects
 
+LENT = "slackwater.io/batch-cpu"
+
 
 @pytest.mark.parametrize(
     ("kind", "spec", "limits"),
@@ -20,12 +22,20 @@ from slackwater.profiles.policy import mutation_objects
         ("ResourceQuota", {"hard": {"limits.memory": "4Gi"}}, True),
         ("ResourceQuota", {"hard": {"pods": "3", "services": "1"}}, False),
         ("ResourceQuota", {"hard": {"pods": "3"}, "scopes": ["BestEffort"]}, True),
-        ("ResourceQuota", {"hard": {"requests.slackwater.io/batch-cpu": "9"}}, False),
+        ("ResourceQuota", {"hard": {"requests.slackwater.io/batch-cpu": "9"}}, True),
+        ("ResourceQuota", {"hard": {"requests.kubernetes.io/mid-memory": "9"}}, True),
+        ("ResourceQuota", {"hard": {"requests.example.com/gpu": "9"}}, False),
         ("ResourceQuota", {}, False),
         ("LimitRange", {"limits": [{"type": "Container", "default": {"memory": "512Mi"}}]}, True),
         ("LimitRange", {"limits": [{"type": "Pod", "max": {"cpu": "2"}}]}, True),
         ("LimitRange", {"limits": [{"type": "PersistentVolumeClaim", "min": {"storage": "1Gi"}}]}, False),
         ("LimitRange", {"limits": [{"type": "Container", "max": {"example.com/gpu": "1"}}]}, False),
+        ("LimitRange", {"limits": [{"type": "Container", "max": {LENT: "500"}}]}, True),
+        ("LimitRange", {"limits": [{"type": "Container", "min": {LENT: "2"}, "default": {LENT: "9"}}]}, True),
+        ("LimitRange", {"limits": [{"type": "Container", "maxLimitRequestRatio": {LENT: "2"}}]}, False),
+        ("LimitRange", {"limits": [{"type": "Container", "min": {LENT: "2"}}]}, False),
+        ("LimitRange", {"limits": [{"type": "Container", "default": {LENT: "9"}}]}, False),
+        ("LimitRange", {"limits": [{"type": "Pod", "max": {LENT: "500"}}]}, False),
     ],
 )
 def test_what_limits_cpu_or_memory_of_pods(kind: str, spec: dict[str, Any], limits: bool) -> None:

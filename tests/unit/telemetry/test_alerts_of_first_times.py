@@ -8,7 +8,7 @@ from promql_machine import Labels, Series
 from test_alerts_fire import fired, named
 from tests.support.clock import FakeClock
 
-from slackwater.agent.adapters.metrics import AgentMetrics
+from slackwater.agent.metrics import AgentMetrics
 from slackwater.agent.usecases.disconnected_mode import STANDS_IN_FOR
 from slackwater.runtime.supervisor import Supervisor
 from slackwater.telemetry.metrics import Meters, process_meters

@@ -19,8 +19,9 @@ from slackwater.waterline.actuation.memory_high import MIB, PAGE_BYTES, MemoryBo
 from slackwater.waterline.analysis.demands import ActionKind
 from slackwater.waterline.analysis.sample_counters import RuleState, is_still_calm, judge
 from slackwater.waterline.cycle import Options
+from slackwater.waterline.execution.executor import THROTTLED_FIRST
+from slackwater.waterline.execution.levers import NOT_REPORTED
 from slackwater.waterline.execution.limits import ActionLimits
-from slackwater.waterline.execution.throttle_memory import NOT_REPORTED, THROTTLED_FIRST
 from slackwater.waterline.facts.pods import PodUse
 from slackwater.waterline.loop.applied_memory import MemoryBackoff, with_limit
 from slackwater.waterline.loop.feedback import LoopPolicy

@@ -149,7 +149,7 @@ MENDED = (
         "a disconnected agent takes a new owner's document for a redelivery, because its time is earlier",
         (
             Edit(
-                "agent.usecases.converge:ConvergeToIntents._repeats",
+                "agent.usecases.held_documents:_repeats",
                 "if (now.epoch, now.generation) > (then.epoch, then.generation):",
                 "if False:",
             ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.world.mutants.mutant import Mutant
+from tests.world.mutants.mutant import Mutant, guard
 from tests.world.mutants.plant import Edit
 
 LIFE, IN_TIME, RESERVED = "jobs follow their life", "jobs end in time", "reservations have live jobs"
@@ -95,12 +95,28 @@ MOVES = (
         (
             Edit(
                 "descheduler.usecases.run_cycles:RunCycles._propose",
-                "await unit.add_moves(_moves(profile, plan, now_s))",
+                "await unit.add_moves(proposed_moves(kept.steps, jobs, now_s, profile.ttl_s))",
                 "pass",
             ),
         ),
         (PROFILES, REST),
         seed=5,
+    ),
+    guard(
+        "refused move stays pending",
+        "the descheduler counts a pod on its target until its time is over, though its job was refused",
+        "descheduler.domain.move_jobs:open_moves",
+        "if job is None or not job.left_pod:",
+        "if True:",
+        "unit/descheduler/test_descheduler_service.py",
+    ),
+    guard(
+        "refused pod proposed again at once",
+        "a pod whose move was refused is proposed in the next cycle",
+        "descheduler.domain.move_jobs:open_moves",
+        "elif now_s - job.changed_s < rest_s:",
+        "elif False:",
+        "unit/descheduler/test_descheduler_service.py",
     ),
     _mutant(
         "loop detector off",

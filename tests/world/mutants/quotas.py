@@ -118,9 +118,9 @@ QUOTAS = (
         "decisions about claims are stored, and their records are not published",
         (
             Edit(
-                "quota.usecases.arbitrate_tree:ArbitrateTree._decide",
-                "await unit.publish(decision_event(decided, None, SERVICE))",
-                "pass",
+                "quota.usecases.decide_tree:events_of",
+                "*(decision_event(decided, None, SERVICE) for decided in records),",
+                "",
             ),
         ),
         (PLANS,),

@@ -16,9 +16,11 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- /* The name of a Service must not begin with a digit before Kubernetes 1.34. */}}
 {{- $release := .Release.Name }}
 {{- if regexMatch "^[0-9]" $release }}{{ $release = printf "sw-%s" $release }}{{ end }}
-{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
-{{- else if contains $name $release }}{{ $release | trunc 40 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-%s" $release $name | trunc 40 | trimSuffix "-" }}{{ end }}
+{{- $full := contains $name $release | ternary $release (printf "%s-%s" $release $name) }}
+{{- $full = .Values.fullnameOverride | default $full }}
+{{- /* Two long names that begin alike differ in a digest of the whole. */}}
+{{- if gt (len $full) 40 }}{{ printf "%s-%s" ($full | trunc 31 | trimSuffix "-") ($full | sha256sum | trunc 8) }}
+{{- else }}{{ $full | trimSuffix "-" }}{{ end }}
 {{- end }}
 
 {{- define "slackwater.prefix" -}}

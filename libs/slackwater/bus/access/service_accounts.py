@@ -29,12 +29,13 @@ _log = get_logger(__name__)
 
 class ServiceAccounts:
     """Compares the stored accounts of services and enrolments with those the broker has in memory, through its system
-    account.
+    account. `changes` is held meanwhile: a ticket refused between the two answers would be let in again.
     """
 
-    def __init__(self, authority: AccessAuthority, system: Client) -> None:
+    def __init__(self, authority: AccessAuthority, system: Client, changes: asyncio.Lock) -> None:
         self._authority = authority
         self._system = system
+        self._changes = changes
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -54,7 +55,8 @@ class ServiceAccounts:
         """Compare once. Errors are logged."""
         for name in (CONTROL, ENROLMENT):
             try:
-                await self._put_in_force(name)
+                async with self._changes:
+                    await self._put_in_force(name)
             except (Unavailable, NatsError, TimeoutError, OSError, ValueError, KeyError) as error:
                 _log.info("accounts of services are not compared", account=name, error=repr(error))
             except Misconfigured as error:

@@ -45,13 +45,16 @@ _log = get_logger(__name__)
 
 
 class TicketGuard:
-    """Asks through `system`, a connection of the broker's system account."""
+    """Asks through `system`, a connection of the broker's system account. Each change of the account is made from the
+    one before: `changes` is held meanwhile.
+    """
 
     def __init__(
         self,
         authority: AccessAuthority,
         system: Client,
         metrics: BusMetrics,
+        changes: asyncio.Lock,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._authority = authority
@@ -63,8 +66,7 @@ class TicketGuard:
         self._ignored = f"{inbox_of(SYSTEM_USER)}.ignored"
         self._ends_at: float | None = 0.0
         """When the first revocation ends; None: there is none. At the start a former process may have left some."""
-        self._turn = asyncio.Lock()
-        """Over changes of the account: each is made from the one before."""
+        self._changes = changes
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -83,7 +85,7 @@ class TicketGuard:
             with suppress(NatsError, OSError):  # connects again by itself
                 await self._system.publish(account_connections(self._account), _QUESTION, reply=self._inbox)
             if self._ends_at is not None and self._ends_at <= self._now():
-                async with self._turn:
+                async with self._changes:
                     await self._store({})
             await asyncio.sleep(ASK_SECONDS)
 
@@ -106,7 +108,7 @@ class TicketGuard:
 
     async def _refuse(self, tickets: Mapping[str, tuple[str, str]]) -> None:
         until = int(self._now() + HOLD_SECONDS)
-        async with self._turn:
+        async with self._changes:
             is_stored = await self._store(dict.fromkeys(tickets, until))
         for name, reason in tickets.values() if is_stored else ():
             node = text_of_token(name)

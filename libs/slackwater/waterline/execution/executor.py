@@ -16,6 +16,7 @@ from slackwater.waterline.actuation.cpu_quota import amount_of
 from slackwater.waterline.analysis.analyzer import Analysis
 from slackwater.waterline.analysis.demands import ActionKind, Demand, Exposure, Restorable
 from slackwater.waterline.execution.evict import Attempt, Budget, EvictionPass
+from slackwater.waterline.execution.levers import CpuLever, MemoryLever, credit_pending, memory_credits
 from slackwater.waterline.execution.limits import ActionLimits
 from slackwater.waterline.execution.plan import (
     ExecutorState,
@@ -28,18 +29,12 @@ from slackwater.waterline.execution.plan import (
     Underway,
     nonzero,
 )
-from slackwater.waterline.execution.restore import restore_quotas
+from slackwater.waterline.execution.restore import restore_memory_limits, restore_quotas
 from slackwater.waterline.execution.throttle import ThrottlePass
-from slackwater.waterline.execution.throttle_memory import (
-    THROTTLED_FIRST,
-    MemoryPass,
-    credit_pending,
-    memory_credits,
-    restore_memory_limits,
-)
 from slackwater.waterline.facts.amounts import ZERO
 
 HOUR: Final = timedelta(hours=1)
+THROTTLED_FIRST: Final = "memory is throttled first"
 UNANSWERED: Final = "its eviction was not accepted in time"
 Restore = Callable[[Sequence[Restorable], Mapping[str, str]], tuple[tuple[Step, ...], tuple[Spared, ...]]]
 """Returns the quotas to raise among these pods, except those refused (reason by uid)."""
@@ -59,7 +54,9 @@ def execute(
     """
     state = _still_true(before, analysis, limits, now)
     quotas, ledger = ReleaseLedger(), ReleaseLedger()
-    throttling = ThrottlePass(_without(analysis.throttles, state), _refused(state, ActionKind.THROTTLE), limits)
+    throttling = ThrottlePass(
+        CpuLever(limits), _without(analysis.throttles, state), _refused(state, ActionKind.THROTTLE), limits
+    )
     left_after_throttle = throttling.run(quotas)
     memory, left_after_memory = _throttle_memory(analysis, state, limits, now, ledger, already)
     taken = {step.uid: amount_of(step.changes) for step in throttling.steps}
@@ -205,11 +202,13 @@ def _throttle_memory(
     now: datetime,
     evictions: ReleaseLedger,
     already: Plan | None,
-) -> tuple[MemoryPass, tuple[Remaining, ...]]:
+) -> tuple[ThrottlePass, tuple[Remaining, ...]]:
     """Returns the memory limits to lower. What they release, and what limits in force have still to, counts for
     evictions too.
     """
-    memory = MemoryPass(_without(analysis.memory, state), _refused(state, ActionKind.THROTTLE_MEMORY), limits)
+    memory = ThrottlePass(
+        MemoryLever(limits), _without(analysis.memory, state), _refused(state, ActionKind.THROTTLE_MEMORY), limits
+    )
     pods = (
         [exposure.pod for exposure in analysis.exposed.by_uid.values()] if analysis.memory or analysis.evictions else []
     )

@@ -1,137 +1,124 @@
-"""Lowers quotas: sorted candidates, one pass, ends when the gap is closed."""
+"""Lowers limits of CPU or memory: sorted candidates, one pass, ends when the gap is closed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Final
 
-from slackwater.waterline.actuation.cpu_quota import QuotaChange, amount_of
-from slackwater.waterline.analysis.demands import ActionKind, Candidate, Demand
+from slackwater.waterline.analysis.demands import Candidate, Demand
+from slackwater.waterline.execution.levers import Lever, LimitChange
 from slackwater.waterline.execution.limits import ActionLimits
-from slackwater.waterline.execution.plan import CLOSED, ReleaseLedger, Remaining, Spared, Step, nonzero
+from slackwater.waterline.execution.plan import CLOSED, ReleaseLedger, Remaining, Spared, Step
 from slackwater.waterline.facts.amounts import ZERO
-from slackwater.waterline.facts.pods import PodUse
 
 NOT_WORTH_IT: Final = "what is left of the gap is not worth a write"
 
 
 class ThrottlePass:
-    """One pass over the throttle demands of a cycle. Each pod is cut once, for the largest gap that
-    any demand has for it.
+    """One pass over the demands of a cycle on one lever. Each pod is cut once, for the largest gap that any demand has
+    for it.
     """
 
-    def __init__(self, demands: Sequence[Demand], refused: dict[str, str], limits: ActionLimits) -> None:
+    def __init__(
+        self, lever: Lever, demands: Sequence[Demand], refused: Mapping[str, str], limits: ActionLimits
+    ) -> None:
         self.steps: list[Step] = []
         self.spared: list[Spared] = []
+        self._lever = lever
         self._demands = demands
+        self._metrics = [demand.metric for demand in demands]
         self._refused = refused
-        self._limits = limits
-        self._asked: set[str] = set()
+        self._most_blankets = limits.blanket_throttles
         self._blankets = 0
-        self._of: dict[str, dict[str, Candidate]] = {
-            demand.metric.name: {candidate.pod.uid: candidate for candidate in demand.candidates}
-            for demand in demands
-            if len(demands) > 1
-        }
+        self._cut_uids: set[str] = set()
+        self._candidates = [
+            {candidate.pod.uid: candidate for candidate in demand.candidates}
+            for demand in (demands if len(demands) > 1 else ())
+        ]
 
     def run(self, ledger: ReleaseLedger) -> tuple[Remaining, ...]:
-        """Returns the remaining gaps. Unquantified demands come last, so that their small step does
-        not replace a measured cut.
+        """Returns the remaining gaps. Unquantified demands come last, so that their small step does not replace a
+        measured cut.
         """
         return tuple(
             self._work_off(demand, ledger) for demand in sorted(self._demands, key=lambda demand: demand.gap is None)
         )
 
     def _work_off(self, demand: Demand, ledger: ReleaseLedger) -> Remaining:
-        if demand.gap is None:
-            return self._blanket(demand, ledger)
+        kind, metric = self._lever.kind, demand.metric.name
         is_closed = ledger.is_closed(demand)
         for candidate in demand.candidates:
-            left = ZERO if is_closed else ledger.left_for(candidate, demand)
-            if left <= ZERO or left < self._limits.smallest_milli:
-                self._spare(candidate.pod, CLOSED if left <= ZERO else NOT_WORTH_IT)
-            elif self._ask(demand, candidate, ledger):
+            pod = candidate.pod
+            if pod.uid in self._cut_uids:
+                continue
+            because = CLOSED if is_closed else self._cut(demand, candidate, ledger)
+            if because:
+                self.spared.append(Spared(kind, pod.uid, pod.name, because))
+            else:
                 is_closed = ledger.is_closed(demand)
+        released = ledger.released(demand)
+        if demand.gap is None:
+            return Remaining(kind, metric, None, released, None, demand.because)
         left = ledger.open(demand)
-        why = "" if left <= 0 else self._why_open(demand, left)
-        return Remaining(ActionKind.THROTTLE, demand.metric.name, demand.gap, ledger.released(demand), left, why)
+        return Remaining(kind, metric, demand.gap, released, left, self._why_open(demand, left))
 
-    def _ask(self, demand: Demand, candidate: Candidate, ledger: ReleaseLedger) -> bool:
+    def _cut(self, demand: Demand, candidate: Candidate, ledger: ReleaseLedger) -> str:
+        """Lower the limits of a pod, or return why not."""
         pod = candidate.pod
-        if pod.uid in self._asked:
-            return False
+        if demand.gap is None and self._blankets >= self._most_blankets:
+            return f"{demand.because}: {self._most_blankets} pods in a cycle are as many as may be"
+        if demand.gap is not None:
+            left = ledger.left_for(candidate, demand)
+            if left <= ZERO:
+                return CLOSED
+            if left < self._lever.smallest(candidate):
+                return NOT_WORTH_IT
         if pod.uid in self._refused:
-            self._spare(pod, self._refused[pod.uid])
-            return False
-        gap = self._largest_gap(demand, candidate, ledger) if demand.gap is not None else None
-        changes = self._cut(demand, candidate, gap)
-        milli = amount_of(changes)
-        if not changes or milli < self._limits.smallest_of_a_pod_milli:
-            self._spare(pod, _why_nothing(pod) if not changes else "would release less than the smallest change")
-            return False
-        self._asked.add(pod.uid)
-        credited = nonzero(
-            [(demand.metric.name, demand.metric.released_by_throttle(pod, milli)) for demand in self._demands]
-        )
+            return self._refused[pod.uid]
+        gap = None if demand.gap is None else self._largest_gap(demand, candidate, ledger)
+        cut = self._lever.cut(candidate, demand.metric, gap)
+        if isinstance(cut, str):
+            return cut
+        self._blankets += demand.gap is None
+        self._record_cut(demand, candidate, cut, ledger)
+        return ""
+
+    def _record_cut(self, demand: Demand, candidate: Candidate, cut: LimitChange, ledger: ReleaseLedger) -> None:
+        pod = candidate.pod
+        self._cut_uids.add(pod.uid)
+        credited = self._lever.credits(self._metrics, cut, pod)
+        if demand.gap is None and cut.memory is not None:
+            credited.setdefault(demand.metric.name, cut.amount)
         ledger.credit(credited)
         self.steps.append(
             Step(
-                ActionKind.THROTTLE,
+                self._lever.kind,
                 pod.uid,
                 pod.name,
                 demand.metric.name,
                 candidate.keys,
                 tuple(credited.items()),
-                changes,
+                cut.quotas,
+                memory=cut.memory,
             )
         )
-        return True
 
     def _largest_gap(self, demand: Demand, candidate: Candidate, ledger: ReleaseLedger) -> Decimal:
         """Returns the largest gap over all demands that this pod may help with."""
-        if len(self._demands) == 1:
+        if not self._candidates:
             return ledger.left_for(candidate, demand)
         return max(
-            ledger.left_for(its, demand)
-            for demand in self._demands
-            if (its := self._of[demand.metric.name].get(candidate.pod.uid)) is not None
+            ledger.left_for(of_other, other)
+            for other, candidates in zip(self._demands, self._candidates, strict=True)
+            if (of_other := candidates.get(candidate.pod.uid)) is not None
         )
 
-    def _cut(self, demand: Demand, candidate: Candidate, gap: Decimal | None) -> tuple[QuotaChange, ...]:
-        if candidate.throttle is None or demand.metric.throttle is None:
-            return ()
-        bounds = candidate.throttle
-        if gap is None:
-            bounds = replace(bounds, step_ratio=min(bounds.step_ratio, self._limits.blanket_step_ratio))
-        return demand.metric.throttle(candidate.pod, bounds, gap)
-
-    def _blanket(self, demand: Demand, ledger: ReleaseLedger) -> Remaining:
-        """Throttle a few pods by a small step for all unquantified metrics together, and record the
-        reason: the needed amount is unknown.
-        """
-        most = self._limits.blanket_throttles
-        for candidate in demand.candidates:
-            if self._blankets >= most:
-                self._spare(candidate.pod, f"{demand.because}: {most} pods in a cycle are as many as may be")
-            else:
-                self._blankets += self._ask(demand, candidate, ledger)
-        return Remaining(ActionKind.THROTTLE, demand.metric.name, None, ledger.released(demand), None, demand.because)
-
     def _why_open(self, demand: Demand, left: Decimal) -> str:
+        if left <= ZERO:
+            return ""
         if not demand.candidates:
-            return "no pod may be throttled for it"
-        if left < self._limits.smallest_milli:
+            return self._lever.no_candidates
+        if left < min(self._lever.smallest(candidate) for candidate in demand.candidates):
             return NOT_WORTH_IT
-        return "every pod that may be throttled is at its floor, uses nothing, would release too little or was refused"
-
-    def _spare(self, pod: PodUse, because: str) -> None:
-        self.spared.append(Spared(ActionKind.THROTTLE, pod.uid, pod.name, because))
-
-
-def _why_nothing(pod: PodUse) -> str:
-    used = [container.usage_milli for container in pod.containers]
-    if not used or any(one is None for one in used):
-        return "what it uses was not measured"
-    return "at its floor" if any(used) else "uses nothing"
+        return self._lever.used_up

@@ -10,7 +10,9 @@ from decimal import Decimal
 
 from slackwater.waterline.actuation.cpu_quota import QuotaChange, amount_of, milli_of, quota_of
 from slackwater.waterline.analysis.demands import ActionKind, Restorable
+from slackwater.waterline.execution.levers import LimitChange
 from slackwater.waterline.execution.plan import Spared, Step
+from slackwater.waterline.execution.restore import restore_in_turn
 from slackwater.waterline.facts.amounts import ZERO
 from slackwater.waterline.facts.pods import Container, PodUse
 from slackwater.waterline.loop.feedback import EVERYTHING, Allowance
@@ -33,23 +35,16 @@ class RestoreStep:
     def __call__(
         self, restorable: Sequence[Restorable], refused: Mapping[str, str]
     ) -> tuple[tuple[Step, ...], tuple[Spared, ...]]:
-        by_uid = {one.pod.uid: one for one in restorable}
-        given, steps, spared = ZERO, [], []
-        for keys, pod in reversed(CPU.ranked(one.pod for one in restorable)):
-            one = by_uid[pod.uid]
-            allowed = self.allow(one) if one.is_covered else EVERYTHING
-            why = refused.get(pod.uid) or allowed.idle_because
-            changes = () if why else self._raised(one, allowed, allowed.milli - given)
-            if not changes:
-                because = why or _why_not_raised(pod)
-                spared.append(Spared(ActionKind.RESTORE, pod.uid, pod.name, because))
-                continue
-            cost = amount_of(changes)
-            given += cost
-            steps.append(Step(ActionKind.RESTORE, pod.uid, pod.name, "", keys, (("cpu", cost),), changes))
-        return tuple(steps), tuple(spared)
+        return restore_in_turn(ActionKind.RESTORE, restorable, refused, CPU, self._raised)
 
-    def _raised(self, restorable: Restorable, allowed: Allowance, left: Decimal) -> tuple[QuotaChange, ...]:
+    def _raised(self, restorable: Restorable, given: Decimal) -> LimitChange | str:
+        allowed = self.allow(restorable) if restorable.is_covered else EVERYTHING
+        if allowed.idle_because:
+            return allowed.idle_because
+        changes = self._changes(restorable, allowed, allowed.milli - given)
+        return LimitChange(amount_of(changes), changes) if changes else _why_not_raised(restorable.pod)
+
+    def _changes(self, restorable: Restorable, allowed: Allowance, left: Decimal) -> tuple[QuotaChange, ...]:
         if restorable.restore is not None:
             return self._permitted(
                 restorable.pod,

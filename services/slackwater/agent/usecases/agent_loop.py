@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from slackwater.agent.ports import Completion, Meter, Publisher
+from slackwater.agent.metrics import AgentMetrics
+from slackwater.agent.ports import Completion, Publisher
 from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.agent.usecases.describe_node import PublishDescription
 from slackwater.agent.usecases.disconnected_mode import DisconnectedMode
@@ -39,7 +40,7 @@ class AgentLoop:
     disconnected: DisconnectedMode
     intents: HandleIntents
     publisher: Publisher
-    meter: Meter
+    meter: AgentMetrics
     host_apps: Mapping[str, str]
     beside: Iterable[Callable[[], Coroutine[Any, Any, None]]]
     pods_known: Callable[[], Awaitable[None]] | None = None
@@ -148,7 +149,7 @@ class AgentLoop:
     def _measure(self, seconds: float) -> None:
         at = self.clock.now().timestamp()
         self.meter.ticked(self.node.name, seconds, at, self.publisher.waiting, self.converge.throttled())
-        lapsed = self.converge.lapsed()
+        lapsed = self.converge.held.lapsed(self.clock.monotonic())
         for writer in lapsed - self._lapsed:
             self.meter.lease_expired(writer)
         self._lapsed = lapsed

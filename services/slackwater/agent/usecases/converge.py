@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -13,21 +13,20 @@ from slackwater.agent.domain.controls.control import Control, Cpuset, MachineVie
 from slackwater.agent.domain.controls.cpu_limit import CPU_LIMIT, RESTORE_STEP, milli
 from slackwater.agent.domain.controls.cpu_weight import CPU_WEIGHT
 from slackwater.agent.domain.controls.memory_high import MEMORY_HIGH
-from slackwater.agent.domain.desired_state import DesiredState, MemoryLevel, Throttle
+from slackwater.agent.domain.desired_state import DesiredState
 from slackwater.agent.domain.knobs import Knob
 from slackwater.agent.domain.limits import Limits, ReadLimits, lower
 from slackwater.agent.domain.protected_pods import PROTECTED, protection_reason
 from slackwater.agent.domain.resizes import Resizes
-from slackwater.agent.domain.waterlines import Waterline
 from slackwater.agent.domain.weights import Policy, ProtectingWeights, protection_of, tiers_with
 from slackwater.agent.ports import Driver, Observed
 from slackwater.agent.usecases import memory_answers
 from slackwater.agent.usecases.actuate import Actuator, Outcome
 from slackwater.agent.usecases.apply_controls import ApplyControls
+from slackwater.agent.usecases.held_documents import Acceptance, HeldDocuments
 from slackwater.events.envelope import Event
 from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.intent_observed import IntentObserved, ObservedLimit, ObservedStart
-from slackwater.intents.document import is_older, is_renewable
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier
@@ -35,16 +34,6 @@ from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
 
 _log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The newest document of one writer: the event, and the state that the controls read. `remembered`: it was stored
-    before a restart and not renewed since, so it counts as lapsed."""
-
-    event: Event[IntentDeclared]
-    desired: DesiredState
-    remembered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +46,7 @@ class Unset:
 
 @dataclass(slots=True)
 class ConvergeToIntents:
-    """Holds the documents; everything else is recomputed each time from the machine and the journal."""
+    """All but the documents is recomputed each time from the machine and the journal."""
 
     node: str
     boot_epoch: str
@@ -65,7 +54,7 @@ class ConvergeToIntents:
     actuator: Actuator
     clock: Clock
     capacity_milli: int
-    held: dict[str, Held] = field(default_factory=dict)
+    held: HeldDocuments = field(init=False)
     capacity_bytes: int = 0
     memory_limit_bytes: int | None = None
     """What all pods together may use, if the operator bounds it."""
@@ -86,45 +75,35 @@ class ConvergeToIntents:
     _resizes: Resizes = field(default_factory=Resizes)
 
     def __post_init__(self) -> None:
+        self.held = HeldDocuments(self.node)
         self._apply = ApplyControls(self.driver, self.actuator, self.controls)
 
     def remember(self, events: Iterable[Event[IntentDeclared]]) -> None:
-        """After a restart, load the documents from before it. Weights, waterlines and rules count again; limits do not,
-        because the start has put every limit back."""
-        for event in events:
-            if event.data.node == self.node:
-                plain = event.data.model_copy(update={"throttles": (), "memory_throttles": ()})
-                state = _desired_state(plain, self.clock.monotonic() - plain.lease_seconds)
-                self.held[plain.writer] = Held(event.model_copy(update={"data": plain}), state, remembered=True)
+        """After a restart, load the documents from before it."""
+        self.held.remember(events, self.clock.monotonic())
 
     def receive(self, event: Event[IntentDeclared], accepted: Callable[[], object] = lambda: None) -> list[Observed]:
         """Accept one document, converge, and return what is in force now. A repeated document is not answered.
         `accepted` is called before the first write, which a slow disk may delay."""
-        document = event.data
-        before = self.held.get(document.writer)
-        if before is not None and self._repeats(event, before):
-            if before.remembered:  # complete again, with its limits, and lapsed until its writer renews it
-                self.held[document.writer] = Held(event, _desired_state(document, before.desired.received))
+        document, now_s = event.data, self.clock.monotonic()
+        acceptance, held = self.held.accept(event, now_s, disconnected=self.own is not None)
+        if acceptance is not Acceptance.NEW:
+            if acceptance is Acceptance.IGNORED:
+                _log.warning(
+                    "intent ignored", writer=document.writer, intended_for=document.node, generation=document.generation
+                )
             return []
-        if before is not None and before.remembered and not _is_lost_tail(document, before.event.data):
-            before = None  # the first writer that this process receives counts, as after any start
-        if document.node != self.node or (before is not None and is_older(document, before.event.data)):
-            _log.warning(
-                "intent ignored", writer=document.writer, intended_for=document.node, generation=document.generation
-            )
-            return []
-        received_at = self.clock.now()
-        self.held[document.writer] = Held(event, _desired_state(document, self.clock.monotonic()))
+        before, received_at = None if held is None else held.event.data, self.clock.now()
         accepted()
         pods = self.driver.pods()
         if (kubelet := self.driver.kubelet()) is not None:  # what is written now is from before any later resize
             self._resizes.update(kubelet, self._ticks)
         outcome = self._converge(pods)
         answers = self._answer_foreign(outcome)
-        changed = _changed(before.event.data if before is not None else None, document)
-        if before is None or changed or before.desired.generation != document.generation:
+        changed = _changed(before, document)
+        if before is None or changed or before.generation != document.generation:
             answers = [answer for answer in answers if answer.payload.writer != document.writer]
-            memory = memory_answers.changed_pods(before.event.data if before is not None else None, document)
+            memory = memory_answers.changed_pods(before, document)
             cpu_pods = changed | self._pods_of(outcome, pods)
             memory_pods = memory | memory_answers.failed_pods(self._apply, outcome, pods)
             answers.append(self._observed(event, cpu_pods, memory_pods, outcome, received_at))
@@ -132,29 +111,8 @@ class ConvergeToIntents:
 
     def answer(self, writer: str) -> list[Observed]:
         """What is in force of the writer's document now, without its limits."""
-        held = self.held.get(writer)
+        held = self.held.by_writer.get(writer)
         return [] if held is None else [self._observed(held.event, set(), set(), Outcome(), self.clock.now())]
-
-    def renew(self, writer: str, epoch: int) -> bool:
-        """Renew the lease of the writer's last document from now. Returns False where another replica has declared for
-        the node since, the document has no lease, or it is only remembered."""
-        held = self.held.get(writer)
-        if held is None or held.remembered or not is_renewable(held.event.data, epoch):
-            return False
-        self.held[writer] = replace(held, desired=replace(held.desired, received=self.clock.monotonic()))
-        return True
-
-    def _repeats(self, event: Event[IntentDeclared], before: Held) -> bool:
-        """Whether this is a redelivery of the document held. While the agent is disconnected, a document that was
-        declared before that counts as a redelivery too."""
-        if event.id == before.event.id and not before.remembered:
-            return True
-        if self.own is None or before.desired.alive(self.clock.monotonic()):
-            return False
-        now, then = event.data, before.event.data
-        if (now.epoch, now.generation) > (then.epoch, then.generation):  # whatever the clock of its writer says
-            return False
-        return now.declared_at <= then.declared_at
 
     def settle(self, pods: Sequence[Pod]) -> Unset:
         """Converge now. Returns the pods whose limits could not be set, with the limit in force."""
@@ -177,7 +135,7 @@ class ConvergeToIntents:
             self._apply.adopt({*resized, *self._resizes.of_resized(self.actuator.given_back(), kubelet)})
         is_idle = kubelet is None or not kubelet.shares
         is_idle = is_idle and not self.cpusets()
-        if is_idle and not self.held and not len(self.actuator.journal) and self.memory_limit_bytes is None:
+        if is_idle and not self.held.by_writer and not len(self.actuator.journal) and self.memory_limit_bytes is None:
             return []
         return self._answer_foreign(self._converge(pods, self._ticks), resized)
 
@@ -199,20 +157,6 @@ class ConvergeToIntents:
     def throttling(self) -> bool:
         """Whether any limit that a writer requested is in force."""
         return self.throttled() > 0 or bool(self._apply.claimed(MEMORY_HIGH))
-
-    def declared_at(self, writer: str) -> datetime | None:
-        """When the writer declared the document that is held; None if there is none."""
-        held = self.held.get(writer)
-        return None if held is None else held.event.data.declared_at
-
-    def lapsed(self) -> set[str]:
-        """The writers whose lease has run out."""
-        now = self.clock.monotonic()
-        return {writer for writer, held in self.held.items() if not held.desired.alive(now)}
-
-    def waterlines(self) -> list[Waterline]:
-        """All writers' local waterlines. They outlive leases, because an early report costs little."""
-        return [line for held in self.held.values() for line in held.desired.waterlines]
 
     def limits(self, pods: Sequence[Pod]) -> ReadLimits:
         """The CPU limits of these pods. Pods that have just vanished are missing. What a pod has borrowed is its limit
@@ -255,7 +199,7 @@ class ConvergeToIntents:
         return protection_of(shares)
 
     def _documents(self) -> list[DesiredState]:
-        return [held.desired for held in self.held.values()] + ([] if self.own is None else [self.own])
+        return [*self.held.states(), *(() if self.own is None else (self.own,))]
 
     def _converge(self, pods: Sequence[Pod], sample: int | None = None) -> Outcome:
         documents = self._documents()
@@ -307,7 +251,7 @@ class ConvergeToIntents:
         present, now = self.driver.pods(), self.clock.now()
         cpu = self._pods_of(outcome, present, back)
         memory = memory_answers.failed_pods(self._apply, outcome, present)
-        return [self._observed(held.event, cpu, memory, outcome, now) for held in self.held.values()]
+        return [self._observed(held.event, cpu, memory, outcome, now) for held in self.held.by_writer.values()]
 
     def _observed(
         self,
@@ -347,29 +291,6 @@ class ConvergeToIntents:
         return ObservedLimit.model_construct(  # a tenant may ask for any limit: it is bounded where it is published
             pod_uid=uid, cpu_limit_milli=now, error=reason, decision_id=decision_id
         )
-
-
-def _is_lost_tail(document: IntentDeclared, remembered: IntentDeclared) -> bool:
-    """Whether a document is one from before the remembered one, which the broker has lost. Its writer declares again
-    for an agent that stays disconnected. A writer whose database was lost begins with low epochs and a later time."""
-    return is_older(document, remembered) and document.declared_at <= remembered.declared_at
-
-
-def _desired_state(document: IntentDeclared, received: float) -> DesiredState:
-    return DesiredState(
-        writer=document.writer,
-        generation=document.generation,
-        received=received,
-        lease_seconds=document.lease_seconds,
-        policy=Policy(document.weights.value),
-        throttles=tuple(Throttle(item.pod_uid, item.cpu_limit_milli, item.decision_id) for item in document.throttles),
-        waterlines=tuple(Waterline(line.metric, line.value) for line in document.waterlines),
-        memory_throttles=tuple(
-            MemoryLevel(item.pod_uid, item.memory_high_bytes, item.decision_id) for item in document.memory_throttles
-        ),
-        memory_protection=document.memory_protection.value,
-        epoch=document.epoch,
-    )
 
 
 def _changed(before: IntentDeclared | None, after: IntentDeclared) -> set[str]:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 from slackwater.agent.domain.evictions import EvictionRequest
 from slackwater.agent.domain.waterlines import MEMORY
 from slackwater.agent.ports import Driver, Publisher
-from slackwater.agent.usecases.converge import ConvergeToIntents, Held
+from slackwater.agent.usecases.converge import ConvergeToIntents
 from slackwater.agent.usecases.describe_node import PublishDescription
 from slackwater.agent.usecases.evict import EvictPods
+from slackwater.agent.usecases.held_documents import HeldDocument
 from slackwater.agent.usecases.sample import Tick
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.intent_declared import AGENT_WRITER
@@ -68,7 +69,7 @@ class DisconnectedMode:
 
     def update(self) -> None:
         """Enter or leave. Called before limits of a lapsed lease rise, so that those in force stay without a gap."""
-        held, now = self.converge.held.get(STANDS_IN_FOR), self.clock.monotonic()
+        held, now = self.converge.held.by_writer.get(STANDS_IN_FOR), self.clock.monotonic()
         if held is None or not held.event.data.rules or held.desired.alive(now):
             if self.guard is not None and not (self.because == UNANSWERED and self.guard.evictions):
                 _log.info("no longer alone", node=self.node.name, decisions=self._decided - self._decided_before)
@@ -93,7 +94,7 @@ class DisconnectedMode:
     def _plan_beside(self, tick: Tick) -> None:
         """Stand in for ensurance where it has not answered a plan of the sample before. Its every document begins anew:
         that is an answer."""
-        held = self.converge.held.get(STANDS_IN_FOR)
+        held = self.converge.held.by_writer.get(STANDS_IN_FOR)
         is_short = any(line.metric in MEMORY for line in tick.crossed)
         if held is None or not (is_short and self.evict.begins and held.desired.alive(self.clock.monotonic())):
             self._beside, self.is_unanswered = None, False
@@ -136,7 +137,7 @@ class DisconnectedMode:
         if self.guard is not None:
             self.guard.ended(completion)
 
-    def _begin(self, held: Held) -> DisconnectedGuard | None:
+    def _begin(self, held: HeldDocument) -> DisconnectedGuard | None:
         if held.event.id == self._unreadable:
             return None
         from slackwater.agent.domain.disconnected import Machine

@@ -16,7 +16,8 @@ from slackwater.agent.domain.disconnected import LimitDecisions, Machine, desire
 from slackwater.agent.domain.evictions import EvictionRequest
 from slackwater.agent.domain.limits import Limits, ReadLimits, at_most
 from slackwater.agent.domain.observation import Instant
-from slackwater.agent.usecases.converge import ConvergeToIntents, Held
+from slackwater.agent.usecases.converge import ConvergeToIntents
+from slackwater.agent.usecases.held_documents import HeldDocument
 from slackwater.decisions.reasons import Mode
 from slackwater.decisions.record import DecisionRecord
 from slackwater.decisions.record_budget import RecordAccount, RecordBudget, recorded
@@ -62,7 +63,7 @@ GONE = frozenset({"terminated", "killed", "already_gone"})
 class DisconnectedGuard:
     """One stretch of disconnected mode."""
 
-    held: Held
+    held: HeldDocument
     machine: Machine
     converge: ConvergeToIntents
     clock: Clock
@@ -187,7 +188,7 @@ class DisconnectedRecords:
 
 
 def begin(
-    held: Held,
+    held: HeldDocument,
     machine: Machine,
     converge: ConvergeToIntents,
     clock: Clock,

@@ -64,12 +64,12 @@ class HandleIntents:
         if self.node in renewal.blocked:
             return
         if self.stored.is_read(renewal.read_up_to, renewal.heard_within_seconds, now):
-            self.converge.renew(renewal.writer, renewal.epoch)
+            self.converge.held.renew(renewal.writer, renewal.epoch, now)
 
     def consider_evictions(self) -> bool:
         """Begin the evictions of all documents, and in disconnected mode those decided here. Returns whether any
         began."""
-        now, held = self.clock.monotonic(), self.converge.held
+        now, held = self.clock.monotonic(), self.converge.held.by_writer
         requests = [request for document in held.values() for request in eviction_requests(document.event)]
         alive = {writer: document.desired.alive(now) for writer, document in held.items()}
         if self.disconnected.guard is not None:
@@ -79,10 +79,10 @@ class HandleIntents:
 
     def consider_starts(self) -> None:
         """Begin the starts of all documents."""
-        now, held = self.clock.monotonic(), self.converge.held
+        now, held = self.clock.monotonic(), self.converge.held.by_writer
         requests = [request for document in held.values() for request in start_requests(document.event)]
         if requests and self.start is not None:
-            self.start.consider(requests, {writer: one.desired.alive(now) for writer, one in held.items()})
+            self.start.consider(requests, {writer: document.desired.alive(now) for writer, document in held.items()})
 
     def answer(self, writer: str) -> None:
         """Answer the writer's document again: a start of it has gone on."""
@@ -90,7 +90,7 @@ class HandleIntents:
 
     def _store(self, event: Event[IntentDeclared]) -> None:
         """Store the documents for a restart while disconnected. One that was ignored is not stored."""
-        held = self.converge.held
+        held = self.converge.held.by_writer
         if event.data.writer in held and held[event.data.writer].event is event:
             try:
                 self.file.save([document.event for document in held.values()])

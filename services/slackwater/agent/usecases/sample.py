@@ -58,7 +58,7 @@ class SampleMachine:
         observed = tuple(self.converge.tick(pods))
         if self._last_report is None:
             self._last_report = sample.monotonic
-        self._crossed = self._above(self.converge.waterlines(), instant)
+        self._crossed = self._above(self.converge.held.waterlines(), instant)
         hurry = not self.behind()  # while the bus is away, early reports would only push older ones out of the buffer
         trigger = waterlines.due(
             is_above=bool(self._crossed) and hurry,
@@ -75,7 +75,7 @@ class SampleMachine:
         """Whether the machine has crossed a waterline since the last sample, so that a sample now reports it sooner. An
         agent that is above a waterline or holds limits waits for whole samples of CPU, which vary less. Memory does not
         wait."""
-        lines = [line for line in self.converge.waterlines() if line not in self._crossed]
+        lines = [line for line in self.converge.held.waterlines() if line not in self._crossed]
         if self._crossed or self.converge.throttling():
             lines = [line for line in lines if line.metric in waterlines.MEMORY]
         glance = self.driver.glance() if lines else None
@@ -104,5 +104,5 @@ class SampleMachine:
         self._last_window = window
         limits, memory_limits = self.converge.limits(pods), self.converge.memory_limits(pods)
         weights = self.converge.weights_in_force()
-        declared_at = self.converge.declared_at(ENSURANCE.name)
+        declared_at = self.converge.held.declared_at(ENSURANCE.name)
         return self.reporter.report(window, limits, trigger, self.dropped(), memory_limits, weights, declared_at)

@@ -9,7 +9,7 @@ from slackwater.bus.admin.streams import consumer_name
 from slackwater.bus.consume.handlers import Consumer, all_or_split
 from slackwater.bus.port import BatchHandler, P, Received, Worth
 from slackwater.console import CONSUMES
-from slackwater.console.ports import ConsoleMeter
+from slackwater.console.metrics import ConsoleMetrics
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.events.agent_block_changed import AgentBlockChanged
 from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
@@ -102,7 +102,7 @@ def projections(record: RecordEvents) -> dict[type[Payload], Record]:
 
 
 def consumers(
-    record: RecordEvents, meter: ConsoleMeter, clock: Clock, worth: Worth | None = None
+    record: RecordEvents, meter: ConsoleMetrics, clock: Clock, worth: Worth | None = None
 ) -> Sequence[Consumer[Any]]:
     """All consumers of the console. `worth` selects the reports that are read, by node (usecases/thinning)."""
 

@@ -58,10 +58,11 @@ MOVE_ROWS: Final = KeyedTable[WorkloadMove](
         RowColumn("moved_at_s", "double precision"),
         RowColumn("target", "text"),
         RowColumn("until_s", "double precision"),
+        RowColumn("job", "text"),
     ),
     key_of=lambda move: move.pod_uid,
-    encode=lambda move: (move.workload, move.moved_at_s, move.target, move.until_s),
-    decode=lambda row: WorkloadMove(row.pod_uid, row.workload, row.moved_at_s, row.target, row.until_s),
+    encode=lambda move: (move.workload, move.moved_at_s, move.target, move.until_s, move.job),
+    decode=lambda row: WorkloadMove(row.pod_uid, row.workload, row.moved_at_s, row.target, row.until_s, row.job),
     newer="moved_at_s",
     of_nodes=False,
 )

@@ -7,7 +7,7 @@ for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from slackwater.cluster.view import CPU, MEMORY, QOS_CLASSES, TIERS, Amounts, ClusterView, LivenessCode, Source
-from slackwater.descheduler.domain.cycle_state import WorkloadMove
+from slackwater.descheduler.domain.move_jobs import NO_MOVES, OpenMoves
 from slackwater.descheduling.placement import ClusterPlacement, KubeQos, PlacedPod, PlacementNode
 from slackwater.descheduling.profile import ProfileScope
 from slackwater.descheduling.reported_pods import other_resources, with_details
@@ -33,14 +33,15 @@ _OWNED: Final = ("Workload",)
 def placement_of(
     view: ClusterView,
     scope: ProfileScope,
-    pending: Iterable[WorkloadMove],
+    moves: OpenMoves = NO_MOVES,
     shares: Mapping[str, float] = MappingProxyType({}),
 ) -> ClusterPlacement:
     """Returns the nodes that the profile reads and the pods on them. `shares`: of the allocatable amount that the
     predicted load may take with a pod that moves by reservation, by resource; empty: no limit. A pod whose move is
-    pending counts on its target, as one that is terminating, so that a cycle does not relieve a node twice."""
+    pending counts on its target, as one that is terminating, so that a cycle does not relieve a node twice. One whose
+    move failed a short while ago is marked."""
     nodes, pods_of = view.nodes, view.pods_by_node()
-    targets = {move.pod_uid: move.target for move in pending if move.target}
+    targets = {move.pod_uid: move.target for move in moves.pending if move.target}
     placed: dict[str, list[PlacedPod]] = {}
     read: list[PlacementNode] = []
     for row in np.flatnonzero(nodes.exists & nodes.allocatable.known.all(axis=1)).tolist():
@@ -50,10 +51,11 @@ def placement_of(
         node = _node(view, row)
         limits = {name: int(share * node.allocatable.get(name, 0)) for name, share in shares.items()}
         read.append(replace(node, load_limits=limits) if limits else node)
-        placed[facts.name] = [
+        pods = [
             *_pods(view, row, pods_of[0][pods_of[1][row] : pods_of[1][row + 1]].tolist()),
             *(_failed(pod, facts.name) for pod in nodes.failed[row]),
         ]
+        placed[facts.name] = [replace(pod, move_failed=True) if pod.uid in moves.failed else pod for pod in pods]
     for name, pods in list(placed.items()):
         for pod in pods:
             target = targets.get(pod.uid, name)

@@ -38,6 +38,8 @@ class WorkloadMove:
     """Where it is to go; empty: it was evicted, or nothing is known."""
     until_s: float = 0.0
     """Until then the move is pending."""
+    job: str = ""
+    """Name of the job of a proposal."""
 
 
 def moves_by_workload(moves: Iterable[WorkloadMove]) -> Mapping[str, Sequence[float]]:

@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from enum import StrEnum
 from typing import Final
 
+from slackwater.descheduler.domain.cycle_state import WorkloadMove
 from slackwater.descheduling.move_history import Moves
 from slackwater.descheduling.placement import (
     EXPECTED,
@@ -337,6 +338,14 @@ def _is_counted(pod: PlacedPod, moving: PlacedPod) -> bool:
 def asked(plan: KeptPlan) -> KeptPlan:
     """Returns a recommended plan as asked for; any other stays as it is, so that it is applied once."""
     return replace(plan, state=PlanState.APPLYING) if plan.state is PlanState.RECOMMENDED else plan
+
+
+def proposed_moves(steps: Sequence[KeptStep], jobs: Sequence[str], now_s: float, ttl_s: float) -> list[WorkloadMove]:
+    """Returns the moves of steps that are proposed now. `jobs` and `ttl_s` as for `applied`."""
+    return [
+        WorkloadMove(step.pod_uid, step.workload, now_s, step.target, now_s + ttl_s, job)
+        for step, job in zip(steps, jobs, strict=True)
+    ]
 
 
 def applied(

@@ -9,15 +9,14 @@ from statistics import pstdev
 from typing import Final
 
 from slackwater.descheduler.domain.kept_plans import GAIN_TOLERANCE, KeptPlan, KeptStep, PlanState
+from slackwater.descheduler.domain.move_jobs import JobState
 from slackwater.descheduling.placement import ClusterPlacement, EvictionProposal, LoadBasis, after_moves
 from slackwater.descheduling.placer import node_shares
 from slackwater.descheduling.profile_cycle import PlannedMove
-from slackwater.model.records import record
 from slackwater.podmigration.jobs import MigrationPhase
 
 SETTLE_S: Final = 60.0
 """So long after the last move reports and predictions follow the moved pods."""
-ENDED: Final = frozenset({MigrationPhase.SUCCEEDED, MigrationPhase.FAILED, MigrationPhase.ABORTED})
 
 
 class GainResult(StrEnum):
@@ -30,24 +29,6 @@ class GainResult(StrEnum):
     """The pod is on a node that is loaded as much as the old one was, or more."""
     UNKNOWN = "unknown"
     """The move did not succeed, or its new pod is not seen."""
-
-
-@record(frozen=True, slots=True)
-class JobState:
-    """The last state of the job of a step."""
-
-    phase: str
-    step: str
-    outcome: str
-    target: str
-    replacement: str
-    """UID of the new pod."""
-    changed_s: float
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing more happens."""
-        return self.phase in {phase.value for phase in ENDED}
 
 
 def node_loads(cluster: ClusterPlacement, basis: LoadBasis) -> dict[str, float]:

@@ -29,6 +29,7 @@ class PlacementWatch:
             for payload in WATCHED:
                 caught_up = partial(self._cluster.caught_up, payload)
                 await stack.enter_async_context(self._bus.watch(payload, self._cluster.receive, caught_up=caught_up))
-            await stack.enter_async_context(self._bus.watch(MigrationChanged, self._jobs.receive))
+            caught_up = partial(self._cluster.caught_up, MigrationChanged)
+            await stack.enter_async_context(self._bus.watch(MigrationChanged, self._jobs.receive, caught_up=caught_up))
             await stack.enter_async_context(self._bus.watch(ResourceChanged, self._modes.receive))
             await asyncio.Event().wait()

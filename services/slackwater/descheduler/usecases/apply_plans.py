@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from slackwater.descheduler.domain.cycle_state import WorkloadMove, moves_by_workload
-from slackwater.descheduler.domain.kept_plans import PlanState, applied, part_of, plan_changes
+from slackwater.descheduler.domain.cycle_state import moves_by_workload
+from slackwater.descheduler.domain.kept_plans import PlanState, applied, part_of, plan_changes, proposed_moves
 from slackwater.descheduler.domain.plan_gain import is_measurable, measured, result_of, with_jobs
 from slackwater.descheduler.domain.plan_replay import application_arguments
-from slackwater.descheduler.ports import CycleMeter, CycleStore, CycleUnit
+from slackwater.descheduler.metrics import DeschedulerMetrics
+from slackwater.descheduler.ports import CycleStore, CycleUnit
 from slackwater.descheduler.usecases.cycle_records import SERVICE
 from slackwater.descheduler.usecases.job_states import JobStates
 from slackwater.descheduler.usecases.plan_moves import PlanMoves
@@ -45,7 +46,7 @@ class ApplyPlans:
         jobs: JobStates,
         is_decider: Callable[[], bool],
         clock: Clock,
-        meter: CycleMeter,
+        meter: DeschedulerMetrics,
     ) -> None:
         self._plans = plans
         self._profiles = profiles
@@ -93,11 +94,8 @@ class ApplyPlans:
             events = step_events(profile, last.cycle, plan.steps, record.id, now)
             for event in events:
                 await unit.publish(event_of(event, source=SERVICE, time=now))
-            until_s = now_s + profile.ttl_s
-            await unit.add_moves(
-                [WorkloadMove(step.pod_uid, step.workload, now_s, step.target, until_s) for step in plan.steps]
-            )
             jobs = [job_name(event.id) for event in events]
+            await unit.add_moves(proposed_moves(plan.steps, jobs, now_s, profile.ttl_s))
             await unit.save_plan(applied(plan, jobs, record.id, now_s, profile.ttl_s))
 
     async def _review(self, now_s: float) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from slackwater.cluster.fold import ClusterFold
 from slackwater.cluster.view import ClusterView
 from slackwater.descheduler.domain.cluster_placement import placement_of
-from slackwater.descheduler.domain.cycle_state import WorkloadMove
+from slackwater.descheduler.domain.move_jobs import OpenMoves
 from slackwater.descheduler.domain.pending_triggers import PendingTriggers
 from slackwater.descheduling.placement import ClusterPlacement
 from slackwater.descheduling.profile import CycleTrigger, DeclaredProfile, ProfileScope
 from slackwater.events.envelope import Event, Payload
+from slackwater.events.migration_changed import MigrationChanged
 from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
@@ -48,14 +49,15 @@ class ClusterState:
         self._shares = shares
         self._collapse_ratio = collapse_ratio
         self._fold = ClusterFold()
-        self._unread = set(WATCHED)
+        self._unread: set[type[Payload]] = {*WATCHED, MigrationChanged}
         self._newest: dict[str, dict[type[Payload], Event[Any]]] = {}
         self._workloads: dict[tuple[str, str], str] = {}
         self.triggers = PendingTriggers()
 
     @property
     def is_known(self) -> bool:
-        """Whether the stored events of every type have been read once. Before, nodes would look empty."""
+        """Whether the stored events of every type have been read once. Before, nodes would look empty, and moves that
+        were refused pending."""
         return not self._unread
 
     def caught_up(self, payload: type[Payload]) -> None:
@@ -66,12 +68,12 @@ class ClusterState:
         """Returns the cluster now."""
         return self._fold.view(self._clock.now())
 
-    def placement(self, profile: DeclaredProfile | None, pending: Iterable[WorkloadMove]) -> ClusterPlacement:
+    def placement(self, profile: DeclaredProfile | None, moves: OpenMoves) -> ClusterPlacement:
         """Returns the nodes of a profile now (None: all nodes). Where its moves reserve room, a node takes no more than
         a reservation would find there: else the same move would be proposed again and again, and never begin."""
         scope = ProfileScope() if profile is None else profile.scope
         reserves = profile is None or profile.mode is MigrationMode.RESERVATION_FIRST
-        return placement_of(self.view(), scope, pending, self._shares if reserves else {})
+        return placement_of(self.view(), scope, moves, self._shares if reserves else {})
 
     def workload(self, node: str, pod_uid: str) -> str:
         """Returns the workload of a pod that runs or ran on a node; empty where it was never reported there."""

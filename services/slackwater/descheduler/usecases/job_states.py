@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from slackwater.descheduler.domain.plan_gain import JobState
+from slackwater.descheduler.domain.move_jobs import JobState
 from slackwater.events.envelope import Event
 
 SOURCE: Final = "descheduler"

@@ -7,8 +7,10 @@ from datetime import datetime
 
 from slackwater.descheduler.domain.cycle_state import moves_by_workload
 from slackwater.descheduler.domain.kept_plans import plan_id
+from slackwater.descheduler.domain.move_jobs import open_moves
 from slackwater.descheduler.ports import CycleStore, CycleUnit
 from slackwater.descheduler.usecases.cluster_state import ClusterState
+from slackwater.descheduler.usecases.job_states import JobStates
 from slackwater.descheduler.usecases.run_cycles import Profiles
 from slackwater.descheduling.placement import ClusterPlacement
 from slackwater.descheduling.profile import DeclaredProfile
@@ -38,10 +40,13 @@ class RecommendedPlan:
 class PlanMoves:
     """Any replica plans: each folds the whole cluster."""
 
-    def __init__(self, profiles: Profiles, cluster: ClusterState, store: CycleStore, clock: Clock) -> None:
+    def __init__(
+        self, profiles: Profiles, cluster: ClusterState, store: CycleStore, jobs: JobStates, clock: Clock
+    ) -> None:
         self._profiles = profiles
         self._cluster = cluster
         self._store = store
+        self._jobs = jobs
         self._clock = clock
 
     async def __call__(self, name: str) -> RecommendedPlan:
@@ -68,5 +73,6 @@ class PlanMoves:
             raise Unavailable("what nodes run is not known yet; repeat the request")
         profile = self._profiles.now.values.get(name)
         now_s = self._clock.now().timestamp()
-        pending = [move for move in await unit.moves() if now_s < move.until_s]
-        return profile, self._cluster.placement(profile, pending), now_s
+        rest_s = 0.0 if profile is None else profile.rest.rest_s
+        moves = open_moves(await unit.moves(), self._jobs.now, rest_s, now_s)
+        return profile, self._cluster.placement(profile, moves), now_s

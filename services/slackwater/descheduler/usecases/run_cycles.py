@@ -15,11 +15,14 @@ from typing import Any, Final
 
 from slackwater.descheduler.domain.cycle_replay import replay_arguments
 from slackwater.descheduler.domain.cycle_state import OWNER_KEY, ProfileCycle, WorkloadMove, moves_by_workload
-from slackwater.descheduler.domain.kept_plans import applied, kept_plan, plan_id
+from slackwater.descheduler.domain.kept_plans import applied, kept_plan, plan_id, proposed_moves
+from slackwater.descheduler.domain.move_jobs import open_moves
 from slackwater.descheduler.domain.plan_gain import imbalances_of
-from slackwater.descheduler.ports import CycleMeter, CycleStore, CycleUnit
+from slackwater.descheduler.metrics import DeschedulerMetrics
+from slackwater.descheduler.ports import CycleStore, CycleUnit
 from slackwater.descheduler.usecases.cluster_state import ClusterState
 from slackwater.descheduler.usecases.cycle_records import SERVICE, cycle_record, outcome_of
+from slackwater.descheduler.usecases.job_states import JobStates
 from slackwater.descheduler.usecases.plan_records import step_events
 from slackwater.descheduling.documents import DeschedulerProfile
 from slackwater.descheduling.placement import ClusterPlacement
@@ -50,13 +53,15 @@ class RunCycles:
         profiles: Profiles,
         cluster: ClusterState,
         store: CycleStore,
+        jobs: JobStates,
         owned: Callable[[], Collection[int]],
         clock: Clock,
-        meter: CycleMeter,
+        meter: DeschedulerMetrics,
     ) -> None:
         self._profiles = profiles
         self._cluster = cluster
         self._store = store
+        self._jobs = jobs
         self._owned = owned
         self._clock = clock
         self._meter = meter
@@ -107,8 +112,8 @@ class RunCycles:
         async with self._store.decide() as unit:
             last = await unit.cycle(profile.name)
             kept = await self._kept_moves(unit, window_s, now_s)
-            pending = [move for move in kept if now_s < move.until_s]
-            cluster = self._cluster.placement(profile, pending)
+            open_now = open_moves(kept, self._jobs.now, profile.rest.rest_s, now_s)
+            cluster = self._cluster.placement(profile, open_now)
             moves = moves_by_workload(kept)
             started = perf_counter()
             try:
@@ -123,7 +128,7 @@ class RunCycles:
             outcome = outcome_of(profile, plan)
             if outcome != last.outcome or (plan.moves and not profile.dry_run):
                 arguments = self._replay(cluster, document, last, moves, now_s)
-                figures = _figures(cluster, plan, len(pending))
+                figures = _figures(cluster, plan, len(open_now.pending))
                 record = cycle_record(profile, cycle.cycle, trigger, plan, figures, arguments, now)
                 await unit.publish(decision_event(record, None, SERVICE))
                 if not profile.dry_run and plan.moves:
@@ -150,8 +155,8 @@ class RunCycles:
         events = step_events(profile, cycle, kept.steps, decision, now)
         for move in events:
             await unit.publish(event_of(move, source=SERVICE, time=now))
-        await unit.add_moves(_moves(profile, plan, now_s))
         jobs = [job_name(move.id) for move in events]
+        await unit.add_moves(proposed_moves(kept.steps, jobs, now_s, profile.ttl_s))
         await unit.save_plan(applied(kept, jobs, decision, now_s, profile.ttl_s, cycle))
 
     async def _kept_moves(self, unit: CycleUnit, window_s: float, now_s: float) -> Sequence[WorkloadMove]:
@@ -193,8 +198,3 @@ def _figures(cluster: ClusterPlacement, plan: ProfilePlan, pending: int) -> dict
         "pending moves": pending,
         "looping workloads": len(plan.looping),
     }
-
-
-def _moves(profile: DeclaredProfile, plan: ProfilePlan, now_s: float) -> Sequence[WorkloadMove]:
-    until_s = now_s + profile.ttl_s
-    return [WorkloadMove(move.pod.uid, move.pod.workload, now_s, move.target, until_s) for move in plan.moves]

@@ -10,7 +10,8 @@ from typing import Final
 
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.node_state import GuardedNode, carried_out
-from slackwater.ensurance.ports import NODES, EnsuranceMeter, GuardUnit
+from slackwater.ensurance.metrics import EnsuranceMetrics
+from slackwater.ensurance.ports import NODES, GuardUnit
 from slackwater.ensurance.usecases.cordon import Cordon, scheduling_event, under_rules
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
 from slackwater.events.decision_recorded import DecisionRecorded, decision_event
@@ -32,7 +33,7 @@ transaction, each change of a document held up every decision."""
 class FollowRules:
     """Counters start again under new rules. A mode that allows no throttles restores all limits at once."""
 
-    def __init__(self, book: GuardedNodeCache, meter: EnsuranceMeter, intents: GuardIntents) -> None:
+    def __init__(self, book: GuardedNodeCache, meter: EnsuranceMetrics, intents: GuardIntents) -> None:
         self._book = book
         self._meter = meter
         self._intents = intents

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from slackwater.decisions.record_budget import RecordBudget
 from slackwater.ensurance.domain.node_state import VALID_SECONDS, LastReport, outdated
-from slackwater.ensurance.ports import NODES, EnsuranceMeter
+from slackwater.ensurance.metrics import EnsuranceMetrics
+from slackwater.ensurance.ports import NODES
 from slackwater.ensurance.usecases.answer_report import ReportAnswer, ReportInputs, answer_report, position_of
 from slackwater.ensurance.usecases.cordon import scheduling_event
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
@@ -51,7 +52,7 @@ class GuardNode:
     def __init__(
         self,
         book: GuardedNodeCache,
-        meter: EnsuranceMeter,
+        meter: EnsuranceMetrics,
         intents: GuardIntents,
         max_report_age_seconds: float,
         closing_seconds: float = VALID_SECONDS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.ensurance.ports import EnsuranceMeter
+from slackwater.ensurance.metrics import EnsuranceMetrics
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
 from slackwater.ensurance.usecases.pool_autonomy import PoolAutonomy
 from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
@@ -17,7 +17,7 @@ class KeepLeases:
         self,
         book: GuardedNodeCache,
         clock: Clock,
-        meter: EnsuranceMeter,
+        meter: EnsuranceMetrics,
         renew: RenewLeases,
         reconcile: ReconcileIntents,
         pools: PoolAutonomy,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from slackwater.ensurance.ports import EnsuranceMeter
+from slackwater.ensurance.metrics import EnsuranceMetrics
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
 from slackwater.events.envelope import Event
 from slackwater.events.node_deleted import NodeDeleted
@@ -11,7 +11,7 @@ from slackwater.events.node_deleted import NodeDeleted
 class OnDeleted:
     """A node that was described after its deletion is back, and stays as it is."""
 
-    def __init__(self, book: GuardedNodeCache, meter: EnsuranceMeter) -> None:
+    def __init__(self, book: GuardedNodeCache, meter: EnsuranceMetrics) -> None:
         self._book = book
         self._meter = meter
 

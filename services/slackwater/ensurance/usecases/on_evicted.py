@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 
 from slackwater.ensurance.domain.node_state import GuardedNode, ended
-from slackwater.ensurance.ports import EnsuranceMeter
+from slackwater.ensurance.metrics import EnsuranceMetrics
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache, GuardIntents
 from slackwater.events.envelope import Event
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
@@ -34,7 +34,7 @@ def _in_vain(node: GuardedNode, answer: EvictionCompleted) -> tuple[datetime, ..
 class OnEvicted:
     """The limit of a pod that is gone leaves the intent, whichever writer evicted it. Idempotent."""
 
-    def __init__(self, book: GuardedNodeCache, meter: EnsuranceMeter, intents: GuardIntents) -> None:
+    def __init__(self, book: GuardedNodeCache, meter: EnsuranceMetrics, intents: GuardIntents) -> None:
         self._meter = meter
         self._book = book
         self._intents = intents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from slackwater.ensurance.ports import EnsuranceMeter
+from slackwater.ensurance.metrics import EnsuranceMetrics
 from slackwater.ensurance.usecases.follow_rules import FollowRules
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
 from slackwater.ensurance.usecases.reconcile_intents import ReconcileIntents
@@ -20,7 +20,7 @@ class OwnedNodes:
         self,
         book: GuardedNodeCache,
         clock: Clock,
-        meter: EnsuranceMeter,
+        meter: EnsuranceMetrics,
         follow: FollowRules,
         reconcile: ReconcileIntents,
     ) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from slackwater.decisions.reasons import Mode
 from slackwater.decisions.record import DecisionRecord
 from slackwater.ensurance.domain.pools import PoolStanding
-from slackwater.ensurance.ports import EnsuranceMeter
+from slackwater.ensurance.metrics import EnsuranceMetrics
 from slackwater.ensurance.usecases.node_cache import GuardedNodeCache
 from slackwater.events.decision_recorded import decision_event
 from slackwater.intents.controls import ENSURANCE
@@ -38,7 +38,7 @@ class PoolAutonomy:
     """Records when a pool may evict again, by time or by an operator; the first replica to see it does. A step back is
     recorded with the report that led to it (guard_node)."""
 
-    def __init__(self, book: GuardedNodeCache, clock: Clock, meter: EnsuranceMeter) -> None:
+    def __init__(self, book: GuardedNodeCache, clock: Clock, meter: EnsuranceMetrics) -> None:
         self._book = book
         self._clock = clock
         self._meter = meter

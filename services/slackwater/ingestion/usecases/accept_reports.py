@@ -19,7 +19,8 @@ from slackwater.ingestion.domain.fast_validation import Descriptions, valid_repo
 from slackwater.ingestion.domain.reports import Arrival, HistoryRow, KnownNode, Report
 from slackwater.ingestion.domain.validation import Accepted, Refusal, RefusedReport, ReportLimits, bounds_of, judge
 from slackwater.ingestion.domain.windowing import is_late
-from slackwater.ingestion.ports import IngestionMeter, Ledgers, UsageLedger
+from slackwater.ingestion.metrics import IngestionMetrics
+from slackwater.ingestion.ports import Ledgers, UsageLedger
 from slackwater.ingestion.usecases.delete_nodes import described_again
 from slackwater.ingestion.usecases.report_mapping import history_from, report_from
 from slackwater.model.errors import InvalidInput
@@ -57,7 +58,7 @@ class AcceptReports:
         ledgers: Ledgers,
         clock: Clock,
         limits: ReportLimits,
-        meter: IngestionMeter,
+        meter: IngestionMetrics,
         reported: Callable[[KnownNode, KnownNode], None] = lambda before, after: None,
         took: Callable[[Sequence[Received[UsageReported]], datetime], None] = lambda batch, at: None,
         quarantine: Quarantine | None = None,
@@ -291,7 +292,7 @@ def _refusals(batch: Sequence[Received[UsageReported]], verdicts: Sequence[_Verd
     )
 
 
-def _measure(meter: IngestionMeter, verdicts: Sequence[_Verdict], now: datetime) -> None:
+def _measure(meter: IngestionMetrics, verdicts: Sequence[_Verdict], now: datetime) -> None:
     for verdict in verdicts:
         if verdict.refusal is not None:
             meter.refused(verdict.refusal)

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_windowed import UsageWindowed, WindowedHostApp, WindowedPod, WindowedUsage
 from slackwater.ingestion.domain.windowing import Phase, Waiting, Window, WindowAmounts, aligned, close_limit
-from slackwater.ingestion.ports import IngestionMeter, Ledgers
+from slackwater.ingestion.metrics import IngestionMetrics
+from slackwater.ingestion.ports import Ledgers
 from slackwater.ingestion.usecases.accept_reports import SOURCE
 from slackwater.ingestion.usecases.read_windows import windows_within
 from slackwater.ingestion.usecases.window_traces import WindowTraces
@@ -46,7 +47,7 @@ class CloseWindows:
         database: Database,
         ledgers: Ledgers,
         clock: Clock,
-        meter: IngestionMeter,
+        meter: IngestionMetrics,
         mine: Callable[[], Collection[int]] = lambda: ALL_PARTITIONS,
         *,
         seconds: int,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from slackwater.ingestion.ports import IngestionMeter, Ledgers
+from slackwater.ingestion.metrics import IngestionMetrics
+from slackwater.ingestion.ports import Ledgers
 from slackwater.model.time import Clock
 from slackwater.store.port import Database
 
@@ -15,7 +16,7 @@ class CountNodes:
     """
 
     def __init__(
-        self, database: Database, ledgers: Ledgers, meter: IngestionMeter, *, clock: Clock, lost_for: timedelta
+        self, database: Database, ledgers: Ledgers, meter: IngestionMetrics, *, clock: Clock, lost_for: timedelta
     ) -> None:
         self._database = database
         self._ledgers = ledgers

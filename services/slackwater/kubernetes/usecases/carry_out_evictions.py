@@ -30,7 +30,8 @@ from slackwater.kubernetes.domain.eviction_plan import (
     after_answer,
     plan_evictions,
 )
-from slackwater.kubernetes.ports import EvictionMeter, EvictionStore, StoredEvictions
+from slackwater.kubernetes.metrics import EvictionMetrics
+from slackwater.kubernetes.ports import EvictionStore, StoredEvictions
 from slackwater.kubernetes.usecases.intents_read import IntentsRead
 from slackwater.model.errors import Conflict, NotFound, SlackwaterError
 from slackwater.model.identifiers import partition_of
@@ -59,7 +60,7 @@ class CarryOutEvictions:
         intents: IntentsRead,
         store: EvictionStore,
         clock: Clock,
-        meter: EvictionMeter,
+        meter: EvictionMetrics,
         mode: EvictionMode,
         owned: Callable[[], Collection[int]],
         changed: asyncio.Event,

@@ -19,7 +19,8 @@ from slackwater.kubernetes.domain.document_plan import (
     plan_documents,
     status_of,
 )
-from slackwater.kubernetes.ports import DocumentApi, DocumentLedger, DocumentMeter, StoredDocument
+from slackwater.kubernetes.metrics import DocumentMetrics
+from slackwater.kubernetes.ports import DocumentApi, DocumentLedger, StoredDocument
 from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, ResourcesRead
 from slackwater.model.errors import Conflict, InvalidInput, NotFound, SlackwaterError
 from slackwater.model.identifiers import partition_of
@@ -51,7 +52,7 @@ class FollowDocuments:
         documents: DocumentApi,
         ledger: DocumentLedger,
         clock: Clock,
-        meter: DocumentMeter,
+        meter: DocumentMetrics,
         owned: Callable[[], Collection[int]],
         changed: asyncio.Event,
         hindered: Callable[[str], str] = lambda _: "",

@@ -17,7 +17,8 @@ from slackwater.kubernetes.domain.webhook_certificates import (
     plan_certificates,
     read_state,
 )
-from slackwater.kubernetes.ports import AdmissionMeter, PairIssuer, WebhookListener
+from slackwater.kubernetes.metrics import AdmissionMetrics
+from slackwater.kubernetes.ports import PairIssuer, WebhookListener
 from slackwater.kubernetes.usecases.choose_admission import ChooseAdmission, ProfileMode
 from slackwater.kubernetes.usecases.follow_documents import PARTITION
 from slackwater.model.errors import Conflict, Misconfigured, NotFound, SlackwaterError
@@ -44,7 +45,7 @@ class KeepCertificate:
         issuer: PairIssuer,
         listener: WebhookListener,
         clock: Clock,
-        meter: AdmissionMeter,
+        meter: AdmissionMetrics,
         owned: Callable[[], Collection[int]],
         address: WebhookAddress,
         policy: CertificatePolicy,

@@ -13,7 +13,7 @@ from slackwater.apiserver.cluster_events import ClusterEvent, EventSubject, node
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.port import ApiServer
 from slackwater.kubernetes.domain.event_book import EventBook, changed_refusals
-from slackwater.kubernetes.ports import EventMeter
+from slackwater.kubernetes.metrics import EventMetrics
 from slackwater.kubernetes.usecases.follow_documents import PARTITION
 from slackwater.kubernetes.usecases.resources_read import DOCUMENT_KINDS, ResourcesRead
 from slackwater.model.errors import NotFound, SlackwaterError
@@ -39,7 +39,7 @@ class ReportEvents:
         inventory: Inventory,
         resources: ResourcesRead,
         clock: Clock,
-        meter: EventMeter,
+        meter: EventMetrics,
         owned: Callable[[], Collection[int]],
         instance: str,
         *,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from slackwater.apiserver.inventory import Inventory
 from slackwater.apiserver.records import NAMESPACES
-from slackwater.kubernetes.ports import AdmissionMeter
+from slackwater.kubernetes.metrics import AdmissionMetrics
 from slackwater.model.errors import InvalidInput
 from slackwater.model.time import Clock
 from slackwater.profiles.limits import matters
@@ -30,7 +30,7 @@ class ReviewPods:
         inventory: Inventory,
         profiles: Callable[[], Sequence[ClusterColocationProfile] | None],
         clock: Clock,
-        meter: AdmissionMeter,
+        meter: AdmissionMetrics,
         excluded: Collection[str],
         limited: Callable[[], Collection[str] | None],
     ) -> None:

@@ -20,7 +20,7 @@ from slackwater.kubernetes.domain.cordon_plan import (
     NodeCordonFacts,
     plan_cordons,
 )
-from slackwater.kubernetes.ports import CordonMeter
+from slackwater.kubernetes.metrics import CordonMetrics
 from slackwater.model.errors import Conflict, NotFound, SlackwaterError
 from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
@@ -49,7 +49,7 @@ class WriteCordons:
         server: ApiServer,
         inventory: Inventory,
         clock: Clock,
-        meter: CordonMeter,
+        meter: CordonMetrics,
         effect: CordonEffect,
         owned: Callable[[], Collection[int]],
         changed: asyncio.Event,

@@ -21,7 +21,8 @@ from slackwater.kubernetes.domain.status_plan import (
     TokenBucket,
     plan_status_patches,
 )
-from slackwater.kubernetes.ports import DecisionStore, StatusMeter
+from slackwater.kubernetes.metrics import KubernetesMetrics
+from slackwater.kubernetes.ports import DecisionStore
 from slackwater.kubernetes.usecases.offers_read import OffersRead
 from slackwater.kubernetes.usecases.status_record import UNKNOWN_MANAGER, status_record
 from slackwater.model.errors import Conflict, SlackwaterError, Unavailable
@@ -55,7 +56,7 @@ class WriteStatus:
         offers: OffersRead,
         decisions: DecisionStore,
         clock: Clock,
-        meter: StatusMeter,
+        meter: KubernetesMetrics,
         policy: StatusPolicy,
         owned: Callable[[], Collection[int]],
         changed: asyncio.Event,

@@ -25,7 +25,8 @@ from slackwater.migration.domain.stored_jobs import (
     MigrationLedger,
     StoredJob,
 )
-from slackwater.migration.ports import MigrationMeter, MigrationStore
+from slackwater.migration.metrics import MigrationMetrics
+from slackwater.migration.ports import MigrationStore
 from slackwater.migration.usecases.cluster_sight import ClusterSight
 from slackwater.migration.usecases.eviction_intents import intent_event
 from slackwater.migration.usecases.job_records import SERVICE, admission_record, job_event, shown_state, step_record
@@ -61,7 +62,7 @@ class MovePods:
         sight: ClusterSight,
         documents: MoveAsks,
         clock: Clock,
-        meter: MigrationMeter,
+        meter: MigrationMetrics,
         owned: Callable[[], Collection[int]],
         grace_seconds: float,
         answered: asyncio.Event,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from slackwater.model.errors import SlackwaterError
-from slackwater.prediction.adapters.metrics import PredictionMetrics
+from slackwater.prediction.metrics import PredictionMetrics
 from slackwater.prediction.usecases.partition_store import Restored
 from slackwater.telemetry.logs import get_logger
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 
-from slackwater.prediction.ports import PredictionMeter
+from slackwater.prediction.metrics import CalibrationMetrics
 from slackwater.prediction.usecases.owned_partitions import OwnedPartitions
 from slackwater.runtime.ownership import Lease
 
@@ -14,7 +14,7 @@ class PartitionHolder:
     """Implements slackwater.runtime.partition_sharding.Holder: restores an acquired partition, snapshots a released
     one."""
 
-    def __init__(self, shares: OwnedPartitions, meter: PredictionMeter) -> None:
+    def __init__(self, shares: OwnedPartitions, meter: CalibrationMetrics) -> None:
         self._shares = shares
         self._meter = meter
         self._closing: set[asyncio.Task[None]] = set()

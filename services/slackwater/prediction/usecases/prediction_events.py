@@ -14,8 +14,9 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.peak_predicted import Calibration, PeakPredicted, PodPeak
 from slackwater.model.quantities import Resources
 from slackwater.model.records import record
-from slackwater.peaks.port import Floats, ModelCalibration
+from slackwater.peaks.port import Floats
 from slackwater.prediction.domain.cadence import Cause
+from slackwater.prediction.domain.due_nodes import PredictedPod, UsedModel
 from slackwater.prediction.domain.forecast import LENT_TIERS, Forecast
 from slackwater.prediction.domain.policy import PoolPolicy
 from slackwater.prediction.domain.prediction_record import Reasons, explain, reasons
@@ -27,31 +28,6 @@ SUBJECTS = {"cpu": "prod-cpu-peak", "memory": "prod-memory-peak"}
 _IDS = uuid.UUID("0e9a3c52-6f0b-5c58-9f43-3b6f2f7f5a10")
 _UNITS = {"cpu": "milli-cores", "memory": "bytes"}
 _RATIOS = frozenset({"insured", "novelty", "noise", "knob", "young_share", "rollout", "rollout_share"})
-
-
-@record(frozen=True, slots=True)
-class PredictedPod:
-    """A pod and its share of the peak of its group; `cold`: its limit is used."""
-
-    uid: str
-    workload: str
-    tier: str
-    cpu_milli: int
-    memory_bytes: int
-    cold: bool
-
-
-@record(frozen=True, slots=True)
-class UsedModel:
-    """A model and its calibration."""
-
-    name: str
-    version: str
-    standing: ModelCalibration
-    fallback: str = ""
-    """What unknown pods count with, as text."""
-    problem: str = ""
-    """What the model could not do; the limits are used there."""
 
 
 @record(frozen=True, slots=True)

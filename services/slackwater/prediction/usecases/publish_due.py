@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slackwater.model.errors import Fenced, Unavailable
 from slackwater.model.time import Clock
-from slackwater.prediction.ports import PredictionMeter
+from slackwater.prediction.metrics import CalibrationMetrics
 from slackwater.prediction.usecases.owned_partitions import OwnedPartitions
 from slackwater.prediction.usecases.publish_predictions import next_check, publish_predictions
 from slackwater.telemetry.logs import get_logger
@@ -19,7 +19,7 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 class PublishDue:
     """One round over the partitions. A partition that cannot publish now does not delay the others."""
 
-    def __init__(self, shares: OwnedPartitions, clock: Clock, meter: PredictionMeter) -> None:
+    def __init__(self, shares: OwnedPartitions, clock: Clock, meter: CalibrationMetrics) -> None:
         self._shares = shares
         self._clock = clock
         self._meter = meter

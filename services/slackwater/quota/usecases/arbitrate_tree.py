@@ -8,37 +8,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final
 
-from slackwater.decisions.record import DecisionRecord
-from slackwater.events.decision_recorded import decision_event
-from slackwater.events.envelope import event_of
-from slackwater.fairshare.arbitration import PreparedSnapshot, apply_plan, arbitrate, plain_snapshot
-from slackwater.fairshare.arbitration_plan import (
-    ArbitrationPlan,
-    ArbitrationSettings,
-    QueuePlace,
-    WaitReason,
-)
-from slackwater.fairshare.claim_index import ClaimIndex
+from slackwater.fairshare.arbitration_plan import ArbitrationSettings, QueuePlace
 from slackwater.fairshare.claims import ClaimState, QuotaClaim
 from slackwater.fairshare.debts import accounts
+from slackwater.fairshare.start_estimate import StartEstimate
 from slackwater.fairshare.tree import ledger
-from slackwater.model.errors import Conflict, SlackwaterError, Unavailable
+from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
-from slackwater.quota.domain.claim_decisions import ClaimDecision, decisions_of
+from slackwater.quota.domain.claim_decisions import ClaimDecision
 from slackwater.quota.domain.claim_requests import INTERRUPTED, ClaimRequest
-from slackwater.quota.domain.claim_runs import RunNotice, finding_decision
-from slackwater.quota.domain.ledger_records import ClaimReasoning, KeptClaim, StoredTree, tree_key
-from slackwater.quota.domain.reclaim_counts import count_reclaims, with_reclaims
+from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
+from slackwater.quota.domain.reclaim_counts import with_reclaims
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
-from slackwater.quota.domain.tree_ledger import TreeLedger, uses, uses_to_write
-from slackwater.quota.ports import LedgerStore, LedgerUnit, QuotaMeter
-from slackwater.quota.usecases.ask_reclaims import reclaim_requests
-from slackwater.quota.usecases.claim_records import SERVICE, claim_event, claim_records, finding_record
+from slackwater.quota.domain.tree_inputs import TreeInputs
+from slackwater.quota.domain.tree_ledger import TreeLedger, Uses, uses, uses_to_write
+from slackwater.quota.metrics import QuotaMetrics
+from slackwater.quota.ports import LedgerStore, LedgerUnit
+from slackwater.quota.usecases.decide_tree import (
+    PendingRequest,
+    TreeDecision,
+    apply_requests,
+    decide_tree,
+    events_of,
+    kept_claims,
+    settle,
+)
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
 from slackwater.quota.usecases.shared_reads import SharedReads
@@ -48,23 +47,6 @@ MOST_TOGETHER: Final = 512
 """Requests of one transaction: more would hold up all others of this process, and the writers of other replicas."""
 ATTEMPTS: Final = 8
 """Each fails only if another writer succeeded meanwhile."""
-
-
-@dataclass(slots=True)
-class PendingRequest:
-    """One request, and what came of it."""
-
-    request: ClaimRequest
-    result: KeptClaim | None = None
-    error: Exception | None = None
-    is_new: bool = False
-    before: QuotaClaim | None = None
-    after: QuotaClaim | None = None
-    """The claim that the request found, and what it made of it; None if it changed nothing."""
-
-    @property
-    def is_done(self) -> bool:
-        return self.result is not None or self.error is not None
 
 
 class ArbitrateTree:
@@ -77,7 +59,7 @@ class ArbitrateTree:
         trees: QuotaTrees,
         history: ReleaseHistory,
         clock: Clock,
-        meter: QuotaMeter,
+        meter: QuotaMetrics,
         settings: ArbitrationSettings,
     ) -> None:
         self.tree = tree
@@ -155,23 +137,14 @@ class ArbitrateTree:
         """Returns the claim as it would be, and changes nothing. Raises as `decide`."""
         self._trees.require_pools()
         async with self._turn, self._store.unit_of_work() as unit:
-            current = await self._current(unit, check=True)
-            stored = current.kept.get(request.id) or (await unit.find([request.id])).get(request.id)
-            now_s = self._clock.now().timestamp()
-            wanted = request.applied(None if stored is None else stored.claim, now_s)
-            if wanted is None:
-                assert stored is not None  # noqa: S101 - a request without a claim raises
-                return stored
-            if stored is None:
-                wanted = with_reclaims(wanted, current.stored.reclaims, now_s)
-            index = ClaimIndex([*current.claims.values(), wanted])
-            plan = arbitrate(self._snapshot(index, current.stored, now_s), now_s)
-            after = apply_plan(plan, index.by_id, now_s).get(request.id, wanted)
-            reclaims = [
-                decision for decision in self._decisions(plan, index, {request.id}) if decision.claim == request.id
-            ]
-            because = ClaimReasoning("", reclaims[0].reason.value, reclaims[0].message) if reclaims else None
-            return KeptClaim(self.tree, after, because)
+            inputs = self._inputs(await self._current(unit, check=True))
+            current = inputs.current
+            kept = current.kept.get(request.id) or (await unit.find([request.id])).get(request.id)
+            claim = request.applied(None if kept is None else kept.claim, inputs.now_s)
+            if kept is None:
+                assert claim is not None  # noqa: S101 - a request without a claim raises
+                return inputs.tried(with_reclaims(claim, current.stored.reclaims, inputs.now_s))
+            return kept if claim is None else inputs.tried(claim)
 
     async def view(self) -> TreeView:
         """Returns the tree as it is stored now. Raises Unavailable, BrokenTree."""
@@ -206,12 +179,8 @@ class ArbitrateTree:
         """Returns the first claims of the queues, those with the best places first. Raises Unavailable, Conflict."""
 
         def first(current: TreeLedger, _: Mapping[str, KeptClaim]) -> Sequence[ClaimStanding]:
-            places = self._places_of(current)
-            queued = [stored for stored in current.kept.values() if stored.claim.state is ClaimState.QUEUED]
-            last = len(queued) + 1  # of a claim that the owner of the tree is about to refuse
-            placed = {name: place.position for name, place in places.items()}
-            queued.sort(key=lambda stored: (placed.get(stored.claim.id, last), stored.claim.quota))
-            return [self._standing(stored, current) for stored in queued[:most]]
+            queued = self._inputs(current).queued(self._places_of(current))
+            return [self._standing(kept, current) for kept in queued[:most]]
 
         return await self._reads.read(first)
 
@@ -223,24 +192,28 @@ class ArbitrateTree:
         place = None if current is None else self._places_of(current).get(kept.claim.id)
         estimate, note = None, ""
         if current is not None and place is not None:
-            layout, total = self._trees.layout(self.tree), self._trees.totals(self.tree).total
-            now_s = self._clock.now().timestamp()
-            estimate = self._history.estimate(kept.claim, place, current.index, layout, total, now_s)
+            estimate = self._estimate(current, kept.claim, place, self._clock.now().timestamp())
             note = wait_note(kept.claim, place, current.stored.leave, self._settings)
         return ClaimStanding(kept, place, estimate, self._history.hit_rate(kept.claim.quota), note)
+
+    def _estimate(
+        self, current: TreeLedger, claim: QuotaClaim, place: QueuePlace, now_s: float
+    ) -> StartEstimate | None:
+        layout, total = self._trees.layout(self.tree), self._trees.totals(self.tree).total
+        return self._history.estimate(claim, place, current.index, layout, total, now_s)
 
     def _places_of(self, current: TreeLedger) -> Mapping[str, QueuePlace]:
         """The places of the last plan; planned again where another replica made that."""
         waiting = {claim for queue in current.index.queued.values() for claim in queue}
         if not waiting <= self._places.keys():
-            now_s = self._clock.now().timestamp()
-            plan = arbitrate(self._snapshot(current.index, current.stored, now_s), now_s)
-            self._places = {place.claim: place for place in plan.places}
-            for admission in plan.admissions:  # the owner of the tree is about to
-                self._places[admission.claim] = QueuePlace(
-                    admission.claim, admission.quota, 1, 1, WaitReason.KEPT, (), reserved=True, ahead={}
-                )
+            self._places = self._inputs(current).places()
         return self._places
+
+    def _inputs(self, current: TreeLedger) -> TreeInputs:
+        """What is in force of the tree now. A quota may move while a decision is written: that reads these alone."""
+        trees, tree = self._trees, self.tree
+        layout, totals, policies = trees.layout(tree), trees.totals(tree), trees.policies(tree)
+        return TreeInputs(tree, current, layout, totals, policies, self._settings, self._clock.now())
 
     async def _write(self, batch: Sequence[PendingRequest], *, check: bool = False) -> None:
         try:
@@ -257,7 +230,7 @@ class ArbitrateTree:
     async def _attempts(self, batch: Sequence[PendingRequest], *, check: bool) -> None:
         for attempt in range(ATTEMPTS):
             for pending in batch:
-                pending.error = pending.result = None
+                pending.begin_again()
             began = self._clock.now()
             try:
                 async with self._store.unit_of_work() as unit:
@@ -292,158 +265,54 @@ class ArbitrateTree:
     ) -> Sequence[ClaimDecision]:
         current = await self._current(unit, check=check)
         self._trees.require_revision(current.stored.quotas_revision)
-        others = await self._others(unit, batch, current)
-        index, now = current.index, self._clock.now()
-        quotas = self._trees.layout(self.tree).quotas  # of the plan too: a quota may move while this is written
-        before = uses(quotas, index.used)
-        changed = self._requested(current, batch, others, now.timestamp())
-        snapshot = self._snapshot(index, current.stored, now.timestamp())
-        plan = arbitrate(snapshot, now.timestamp())
-        queued = {name for name, claim in changed.items() if claim.state is ClaimState.QUEUED}
-        decisions = self._decisions(plan, index, queued)
-        records = self._records(decisions, snapshot, current.stored.generation + 1, now)
-        self._places = {place.claim: place for place in plan.places}
-        after = {**changed, **apply_plan(plan, index.by_id, now.timestamp())}
-        findings = self._findings(batch, now)
-        reasons = {**findings, **records}
+        others = await unit.find(sorted({pending.request.id for pending in batch} - current.kept.keys()))
+        inputs = self._inputs(current)
+        used_before = uses(inputs.layout.quotas, current.index.used)
+        requested = apply_requests(inputs, batch, others)
+        decision = decide_tree(inputs, batch, requested, self._trees)
+        self._places = {place.claim: place for place in decision.plan.places}
+        kept = [] if decision.tree is None else await self._commit(unit, inputs, decision, used_before)
+        settle(batch, {claim.claim.id: claim for claim in kept} | current.kept)
+        return decision.explained
 
-        def decision_of(claim: str) -> str:
-            stored = current.kept.get(claim)
-            told = reasons.get(claim)
-            return told.id if told is not None else stored.because.decision if stored and stored.because else ""
+    async def _commit(
+        self, unit: LedgerUnit, inputs: TreeInputs, decision: TreeDecision, used_before: Uses
+    ) -> Sequence[KeptClaim]:
+        """Write a decision and publish its events in one transaction; returns the claims that changed."""
+        assert decision.tree is not None  # noqa: S101 - there is something to write
+        current, quotas = inputs.current, inputs.layout.quotas
+        stored = await unit.advance(decision.tree)
+        kept = kept_claims(inputs, decision, partial(self._first_estimate, inputs))
+        await unit.save(
+            [claim for claim in kept if claim.claim.id not in current.kept],
+            [claim for claim in kept if claim.claim.id in current.kept],
+        )
+        for claim in kept:
+            current.index.put(claim.claim)
+        touched = {claim.claim.quota for claim in kept}
+        used = uses(quotas, current.index.used)
+        await unit.save_uses(uses_to_write(quotas, self.tree, used_before, used, touched))
+        news = [claim for claim in kept if _is_news(current.kept.get(claim.claim.id), claim)]
+        for event in events_of(inputs, decision, news):
+            await unit.publish(event)
+        for claim in news:
+            self._measure(current.kept.get(claim.claim.id), claim, inputs.now)
+        current.stored = stored
+        for claim in kept:
+            current.put(claim)
+        return kept
 
-        leave, requests = reclaim_requests(self.tree, plan, after, current, self._trees, decision_of, now)
-        is_older = current.stored.leave is not leave or plan.over_since_s != current.stored.over_since_s
-        if after or is_older:
-            counts = count_reclaims(current.stored.reclaims, after.values(), now.timestamp())
-            tree = replace(current.stored, over_since_s=dict(plan.over_since_s), leave=leave, reclaims=counts)
-            stored = await unit.advance(tree)
-            kept = [self._kept(claim, current, reasons, now) for claim in after.values()]
-            await self._save(unit, current, kept)
-            touched = {each.claim.quota for each in kept}
-            await unit.save_uses(uses_to_write(quotas, self.tree, before, uses(quotas, index.used), touched))
-            for decided in (*findings.values(), *records.values()):
-                await unit.publish(decision_event(decided, None, SERVICE))
-            for payload in requests:
-                await unit.publish(event_of(payload, source=SERVICE, time=now))
-            for each in kept:
-                if _is_news(current.kept.get(each.claim.id), each):
-                    await unit.publish(event_of(claim_event(each, now), source=SERVICE, time=now))
-                self._measure(current.kept.get(each.claim.id), each, now)
-            current.stored = stored
-            ended = {each.claim.id: each for each in kept}
-            for each in kept:
-                current.put(each)
-            self._settle(batch, ended | current.kept)
-        else:
-            self._settle(batch, current.kept)
-        return decisions
+    def _first_estimate(self, inputs: TreeInputs, claim: QuotaClaim) -> StartEstimate | None:
+        place = self._places.get(claim.id)
+        return None if place is None else self._estimate(inputs.current, claim, place, inputs.now_s)
 
-    def _measure(self, old: KeptClaim | None, new: KeptClaim, now: datetime) -> None:
+    def _measure(self, before: KeptClaim | None, after: KeptClaim, now: datetime) -> None:
         """Measure a reclaim that took effect."""
-        order = new.claim.reclaim
-        if old is not None and old.claim.state is ClaimState.RECLAIMING and order is not None and _is_news(old, new):
+        order = after.claim.reclaim
+        if before is not None and before.claim.state is ClaimState.RECLAIMING and order is not None:
             late = now.timestamp() > order.deadline_s
             self._meter.reclaimed(tree_key(self.tree), now.timestamp() - order.since_s, late=late)
 
-    def _findings(self, batch: Sequence[PendingRequest], now: datetime) -> dict[str, DecisionRecord]:
-        """The records of what agents' reports say of claims, by claim."""
-        records = {}
-        for pending in batch:
-            notice, before, after = pending.request, pending.before, pending.after
-            if isinstance(notice, RunNotice) and after is not None:
-                decision = finding_decision(before, after, now.timestamp(), has_ended=notice.has_ended)
-                if decision is not None:
-                    record = finding_record(decision, notice.evidence, self.tree, now, notice.id, before)
-                    records[notice.id] = record
-        return records
 
-    def _records(
-        self, decisions: Sequence[ClaimDecision], snapshot: PreparedSnapshot, generation: int, now: datetime
-    ) -> Mapping[str, DecisionRecord]:
-        """The records by claim, with what was read before the plan."""
-        return claim_records(decisions, plain_snapshot(snapshot), self.tree, generation, now) if decisions else {}
-
-    def _kept(
-        self, claim: QuotaClaim, current: TreeLedger, records: Mapping[str, DecisionRecord], now: datetime
-    ) -> KeptClaim:
-        old, decided = current.kept.get(claim.id), records.get(claim.id)
-        is_same_state = old is not None and claim.state in (old.claim.state, ClaimState.STARTED)
-        because = old.because if old is not None and is_same_state else None
-        if decided is not None:
-            because = ClaimReasoning(decided.id, decided.reason.value, decided.remaining_because)
-        estimate = None if old is None else old.estimate
-        if old is None and claim.id in self._places:
-            layout, total = self._trees.layout(self.tree), self._trees.totals(self.tree).total
-            place = self._places[claim.id]
-            estimate = self._history.estimate(claim, place, current.index, layout, total, now.timestamp())
-        return KeptClaim(self.tree, claim, because, estimate)
-
-    async def _save(self, unit: LedgerUnit, current: TreeLedger, kept: Sequence[KeptClaim]) -> None:
-        new = [stored for stored in kept if stored.claim.id not in current.kept]
-        await unit.save(new, [stored for stored in kept if stored.claim.id in current.kept])
-        for stored in kept:
-            current.index.put(stored.claim)
-
-    async def _others(
-        self, unit: LedgerUnit, batch: Sequence[PendingRequest], current: TreeLedger
-    ) -> dict[str, KeptClaim]:
-        """Ended claims, and those of other trees, that requests name."""
-        ids = {pending.request.id for pending in batch} - current.kept.keys()
-        return dict(await unit.find(sorted(ids)))
-
-    def _requested(
-        self, current: TreeLedger, batch: Sequence[PendingRequest], others: dict[str, KeptClaim], now_s: float
-    ) -> dict[str, QuotaClaim]:
-        """The claims that the requests change, which the index then has; errors stay with their request."""
-        changed: dict[str, QuotaClaim] = {}
-        for pending in batch:
-            name = pending.request.id
-            other = others.get(name)
-            found = changed.get(name) or current.claims.get(name) or (None if other is None else other.claim)
-            pending.before, pending.after = found, None
-            try:
-                pending.after = claim = pending.request.applied(found, now_s)
-            except SlackwaterError as error:
-                pending.error = error
-                continue
-            if claim is None:
-                pending.result = current.kept.get(name) or other
-            else:
-                pending.is_new = found is None
-                if found is None:
-                    claim = with_reclaims(claim, current.stored.reclaims, now_s)
-                changed[name] = claim
-                current.index.put(claim)
-        return changed
-
-    def _settle(self, batch: Sequence[PendingRequest], kept: Mapping[str, KeptClaim]) -> None:
-        for pending in batch:
-            if pending.error is None:
-                pending.result = kept.get(pending.request.id) or pending.result
-
-    def _snapshot(self, index: ClaimIndex, stored: StoredTree, now_s: float) -> PreparedSnapshot:
-        totals = self._trees.totals(self.tree)
-        return PreparedSnapshot(
-            trees={self.tree: self._trees.layout(self.tree)},
-            totals={self.tree: totals.total},
-            index=index,
-            settings=self._settings,
-            queue_policies=self._trees.policies(self.tree),
-            over_since_s=stored.over_since_s,
-            evictions_allowed={},
-            granted=stored.leave.usable(now_s),
-            refused=stored.leave.refused,
-            reserved={self.tree: totals.reserved} if totals.reserved else {},
-        )
-
-    def _decisions(self, plan: ArbitrationPlan, index: ClaimIndex, told: set[str]) -> Sequence[ClaimDecision]:
-        if not (plan.admissions or plan.refusals or plan.reclaims or told):
-            return ()
-        layout = self._trees.layout(self.tree)
-        runtime = layout.runtimes(index.requested, self._trees.totals(self.tree).total)
-        return list(decisions_of(plan, runtime, uses(layout.quotas, index.used), told))
-
-
-def _is_news(old: KeptClaim | None, new: KeptClaim) -> bool:
-    return old is None or old.claim.state is not new.claim.state
+def _is_news(before: KeptClaim | None, after: KeptClaim) -> bool:
+    return before is None or before.claim.state is not after.claim.state

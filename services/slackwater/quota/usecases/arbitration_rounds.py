@@ -9,7 +9,8 @@ from slackwater.model.identifiers import partition_of
 from slackwater.model.time import Clock
 from slackwater.quota.domain.ledger_records import tree_key
 from slackwater.quota.domain.past_trees import PastTree
-from slackwater.quota.ports import LedgerStore, QuotaMeter
+from slackwater.quota.metrics import QuotaMetrics
+from slackwater.quota.ports import LedgerStore
 from slackwater.quota.usecases.manage_claims import ManageClaims
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.tree_view import TreeView, show_figures
@@ -28,7 +29,7 @@ class ArbitrationRounds:
         trees: QuotaTrees,
         store: LedgerStore,
         clock: Clock,
-        meter: QuotaMeter,
+        meter: QuotaMetrics,
         owned: Callable[[], Collection[int]],
         keep_ended_seconds: float,
         keep_history_seconds: float,

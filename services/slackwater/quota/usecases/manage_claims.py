@@ -19,7 +19,8 @@ from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
 from slackwater.quota.domain.past_trees import PastTree
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.runtime_preview import RuntimeChange, runtime_changes
-from slackwater.quota.ports import LedgerStore, QuotaMeter
+from slackwater.quota.metrics import QuotaMetrics
+from slackwater.quota.ports import LedgerStore
 from slackwater.quota.usecases.arbitrate_tree import ArbitrateTree
 from slackwater.quota.usecases.quota_trees import QuotaTrees
 from slackwater.quota.usecases.release_history import ReleaseHistory
@@ -37,7 +38,7 @@ class ManageClaims:
         trees: QuotaTrees,
         history: ReleaseHistory,
         clock: Clock,
-        meter: QuotaMeter,
+        meter: QuotaMetrics,
         settings: ArbitrationSettings,
     ) -> None:
         self._store = store

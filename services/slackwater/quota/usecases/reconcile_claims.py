@@ -10,7 +10,8 @@ from slackwater.model.errors import Conflict
 from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_runs import UnclaimedWorkload, unclaimed_decision
 from slackwater.quota.domain.ledger_records import tree_key
-from slackwater.quota.ports import LedgerStore, QuotaMeter
+from slackwater.quota.metrics import QuotaMetrics
+from slackwater.quota.ports import LedgerStore
 from slackwater.quota.usecases.claim_records import SERVICE, finding_record
 from slackwater.quota.usecases.manage_claims import ManageClaims
 from slackwater.quota.usecases.quota_trees import QuotaTrees
@@ -29,7 +30,7 @@ class ReconcileClaims:
         trees: QuotaTrees,
         store: LedgerStore,
         clock: Clock,
-        meter: QuotaMeter,
+        meter: QuotaMetrics,
         mine: Callable[[], Collection[str]],
     ) -> None:
         self._claims = claims

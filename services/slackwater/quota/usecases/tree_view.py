@@ -18,7 +18,7 @@ from slackwater.quota.domain.pool_totals import TreeTotals
 from slackwater.quota.domain.reclaim_candidates import reclaim_candidates
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
 from slackwater.quota.domain.tree_figures import tree_figures
-from slackwater.quota.ports import QuotaMeter
+from slackwater.quota.metrics import QuotaMetrics
 
 
 @record(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def wait_note(claim: QuotaClaim, place: QueuePlace, leave: ReclaimLeave, setting
     return ""
 
 
-def show_figures(view: TreeView, meter: QuotaMeter, now: datetime) -> None:
+def show_figures(view: TreeView, meter: QuotaMetrics, now: datetime) -> None:
     """Put the figures of a tree on the meter."""
     claims = {stored.claim.id: stored.claim for stored in view.claims}
     meter.show(tree_key(view.tree), tree_figures(view.accounts, claims, now.timestamp()), now.timestamp())

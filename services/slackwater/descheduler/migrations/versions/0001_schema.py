@@ -24,7 +24,8 @@ _STATEMENTS = (
         workload text NOT NULL,
         moved_at_s double precision NOT NULL,
         target text NOT NULL,
-        until_s double precision NOT NULL
+        until_s double precision NOT NULL,
+        job text NOT NULL
     )
     """,
     """

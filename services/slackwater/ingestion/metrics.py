@@ -8,7 +8,7 @@ from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 
 class IngestionMetrics:
-    """Implements slackwater.ingestion.ports.IngestionMeter."""
+    """What operators watch of reports and windows."""
 
     def __init__(self, meters: Meters) -> None:
         self._accepted = meters.counter(
@@ -51,6 +51,7 @@ class IngestionMetrics:
         )
 
     def accepted(self, late: int, delays_seconds: Iterable[float]) -> None:
+        """Counts reports stored in history, each with its delay since the sample, and the late ones among them."""
         count = 0
         for delay in delays_seconds:
             self._delay.observe(max(0.0, delay))
@@ -62,9 +63,14 @@ class IngestionMetrics:
         self._refused.labels(reason).inc()
 
     def closed(self, windows: int, missing: int) -> None:
+        """Counts closed windows, and the reports missing from them.
+
+        Missing reports are counted only at closing, because redelivery may bring them earlier.
+        """
         self._windows.inc(windows)
         self._missing.inc(missing)
 
     def nodes(self, counts: Mapping[str, int]) -> None:
+        """Sets the number of nodes by liveness."""
         for liveness in ("fresh", "stale", "lost", "silent"):
             self._nodes.labels(liveness).set(counts.get(liveness, 0))

@@ -8,7 +8,7 @@ from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 
 class KubernetesMetrics:
-    """slackwater.kubernetes.ports.StatusMeter and slackwater.apiserver.kind_follower.FollowMeter."""
+    """What is written to nodes. It is slackwater.apiserver.kind_follower.FollowMeter, too."""
 
     def __init__(self, meters: Meters) -> None:
         self._objects = meters.gauge(
@@ -93,22 +93,26 @@ class KubernetesMetrics:
         self._interruptions.labels(kind, reason).inc()
 
     def written(self, reason: str, delay_seconds: float | None) -> None:
+        """A write was made; how long after its offer, None if there is none."""
         self._writes.labels(reason).inc()
         if delay_seconds is not None:
             self._delay.observe(max(0.0, delay_seconds))
 
     def refused(self, reason: str) -> None:
+        """A write failed: the code of the error."""
         self._refusals.labels(reason).inc()
 
     def foreign(self, amounts: int) -> None:
+        """How many amounts of offers are left to other managers, which own them."""
         self._foreign.set(amounts)
 
     def waiting(self, nodes: int) -> None:
+        """How many nodes wait, because the rate of writes is bounded."""
         self._waiting.set(nodes)
 
 
 class EvictionMetrics:
-    """slackwater.kubernetes.ports.EvictionMeter."""
+    """Evictions that the API server was asked for."""
 
     def __init__(self, meters: Meters) -> None:
         self._calls = meters.counter(
@@ -130,17 +134,20 @@ class EvictionMetrics:
         )
 
     def called(self, result: str) -> None:
+        """The API server answered a call."""
         self._calls.labels(result).inc()
 
     def completed(self, outcome: str) -> None:
+        """An eviction ended."""
         self._completed.labels(outcome).inc()
 
     def open(self, evictions: int) -> None:
+        """How many evictions of this replica have not ended."""
         self._open.set(evictions)
 
 
 class CordonMetrics:
-    """slackwater.kubernetes.ports.CordonMeter."""
+    """Nodes that are closed for new pods."""
 
     def __init__(self, meters: Meters) -> None:
         self._writes = meters.counter(
@@ -157,14 +164,16 @@ class CordonMetrics:
         )
 
     def written(self, result: str) -> None:
+        """A node was `cordoned` (or its cordon renewed) or `uncordoned`."""
         self._writes.labels(result).inc()
 
     def refused(self, reason: str) -> None:
+        """A write failed: the code of the error."""
         self._refusals.labels(reason).inc()
 
 
 class DocumentMetrics:
-    """slackwater.kubernetes.ports.DocumentMeter."""
+    """Documents that come from objects of the cluster."""
 
     def __init__(self, meters: Meters) -> None:
         self._answers = meters.counter(
@@ -188,17 +197,20 @@ class DocumentMetrics:
         )
 
     def answered(self, kind: str, result: str) -> None:
+        """A document was `stored`, `deleted`, `refused`, or could not be sent (`unavailable`)."""
         self._answers.labels(kind, result).inc()
 
     def status_written(self, kind: str) -> None:
+        """The status of a resource was written."""
         self._statuses.labels(kind).inc()
 
     def status_refused(self, kind: str, reason: str) -> None:
+        """A write of a status failed: the code of the error."""
         self._refusals.labels(kind, reason).inc()
 
 
 class AdmissionMetrics:
-    """slackwater.kubernetes.ports.AdmissionMeter."""
+    """Pods that the webhook has seen."""
 
     def __init__(self, meters: Meters) -> None:
         self._reviews = meters.counter(
@@ -214,14 +226,16 @@ class AdmissionMetrics:
         )
 
     def reviewed(self, result: str) -> None:
+        """A pod was reviewed: `changed`, `unchanged`, or `failed` (it passed as it was)."""
         self._reviews.labels(result).inc()
 
     def expires_in(self, seconds: float) -> None:
+        """Time until the served certificate expires."""
         self._expiry.set(max(0.0, seconds))
 
 
 class EventMetrics:
-    """slackwater.kubernetes.ports.EventMeter."""
+    """Events that were written."""
 
     def __init__(self, meters: Meters) -> None:
         self._events = meters.counter(
@@ -232,4 +246,5 @@ class EventMetrics:
         )
 
     def event(self, result: str, count: int = 1) -> None:
+        """Events were `written`, `counted` (a series), `refused` or `dropped`."""
         self._events.labels(result=result).inc(count)

@@ -8,7 +8,7 @@ from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 
 class DeschedulerMetrics:
-    """slackwater.descheduler.ports.CycleMeter."""
+    """What operators watch of cycles."""
 
     def __init__(self, meters: Meters) -> None:
         self._cycles = meters.counter(
@@ -49,21 +49,26 @@ class DeschedulerMetrics:
         self._loops: dict[str, int] = {}
 
     def cycle(self, profile: str, trigger: str, seconds: float) -> None:
+        """A cycle was run, and how long its decision took."""
         self._cycles.labels(trigger).inc()
         self._seconds.observe(seconds)
 
     def proposed(self, plugins: Mapping[str, int], *, dry_run: bool) -> None:
+        """Pods were proposed, by plugin."""
         for plugin, count in plugins.items():
             self._proposed.labels(plugin, "dry_run" if dry_run else "proposed").inc(count)
 
     def refused(self, reasons: Mapping[str, int]) -> None:
+        """Pods were not proposed, by reason."""
         for reason, count in reasons.items():
             self._refused.labels(reason).inc(count)
 
     def gained(self, results: Mapping[str, int]) -> None:
+        """Moves of a plan ended, by what their measured gain is beside the expected one."""
         for result, count in results.items():
             self._gained.labels(result).inc(count)
 
     def looping(self, profile: str, workloads: int) -> None:
+        """So many workloads of a profile are stopped, because they were moved too often."""
         self._loops[profile] = workloads
         self._looping.set(max(self._loops.values()))

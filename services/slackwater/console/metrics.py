@@ -7,7 +7,7 @@ from slackwater.telemetry.metrics import DELAY_BUCKETS, Meters
 
 
 class ConsoleMetrics:
-    """Implements slackwater.console.ports.ConsoleMeter."""
+    """What operators watch of the read model and the stream."""
 
     def __init__(self, meters: Meters) -> None:
         self._recorded = meters.counter(
@@ -46,5 +46,6 @@ class ConsoleMetrics:
             self._borrowed_memory.labels(result).set(part.memory_bytes)
 
     def recorded(self, event: str, delay_seconds: float) -> None:
+        """Count an event that was recorded, with its delay after the event's time."""
         self._recorded.labels(event).inc()
         self._delay.labels(event).observe(max(0.0, delay_seconds))

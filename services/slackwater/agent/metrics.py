@@ -10,8 +10,8 @@ TICK_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class AgentMetrics:
-    """See slackwater.agent.ports.Meter. `node` keeps the agents of a fleet apart; it is no label. The expired leases of
-    `writers` are counted from 0, those of others from their first."""
+    """What agents count. `node` keeps those of a fleet apart; it is no label. The expired leases of `writers` are
+    counted from 0, those of others from their first."""
 
     def __init__(self, meters: Meters, *writers: str) -> None:
         self._ticks = meters.histogram(

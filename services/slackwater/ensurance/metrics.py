@@ -12,7 +12,8 @@ MILLI = 1000
 
 
 class EnsuranceMetrics:
-    """slackwater.ensurance.ports.EnsuranceMeter. Nodes are summed up here: 2,000 of them are no labels."""
+    """What operators watch. Nodes are summed up: 2,000 of them are no labels. Leases are metered by it, too: see
+    slackwater.intents.ports.LeaseMeter."""
 
     def __init__(self, meters: Meters) -> None:
         self._decisions = meters.counter(
@@ -117,25 +118,31 @@ class EnsuranceMetrics:
         )
 
     def decided(self, record: DecisionRecord, sample_age_seconds: float | None) -> None:
+        """A decision, and how old the sample was that led to it (None: a policy did)."""
         self._decisions.labels(record.kind, record.reason).inc()
         if sample_age_seconds is not None:
             self._latency.labels("decision").observe(max(0.0, sample_age_seconds))
 
     def recorded(self, form: str) -> None:
+        """A decision was recorded wholly, in a compact form, or is listed in a later record."""
         self._records.labels(form).inc()
 
     def standing(self, node: str, throttled: int, remaining_milli: int) -> None:
+        """How many pods are throttled on a node, and what part of its last gap stays open."""
         self._pods.set(node, throttled)
         self._throttled_nodes.set(self._pods.keys)
         self._remaining.set(node, remaining_milli / MILLI)
 
     def reversed(self, pool: str, result: str) -> None:
+        """Limits of a node fell after they had risen: for a surge, damped, or damped by the longest wait."""
         self._reversals.labels(pool, result).inc()
 
     def ignored(self, reason: str) -> None:
+        """A report that must not cause action."""
         self._ignored.labels(reason).inc()
 
     def effect(self, effect: EffectMeasured, kind: str, decision_age_seconds: float) -> None:
+        """What came of a decision of this kind that was made so long after its sample."""
         self._effects.labels(kind, "relieved" if effect.relieved else "unrelieved").inc()
         self._latency.labels("actuation").observe(max(0.0, decision_age_seconds + effect.seconds_to_actuation))
         self._latency.labels("effect").observe(max(0.0, decision_age_seconds + effect.seconds_to_measurement))
@@ -152,7 +159,9 @@ class EnsuranceMetrics:
         self._renewals.labels(result).inc()
 
     def closed(self, nodes: int) -> None:
+        """How many nodes take no new pods now."""
         self._closed.set(nodes)
 
     def stepped_back(self, pools: int) -> None:
+        """How many pools may evict and only throttle for now, because a guard has tripped."""
         self._stepped_back.set(pools)

@@ -45,7 +45,12 @@ class PredictionMetrics:
 
 
 class CalibrationMetrics:
-    """Implements slackwater.prediction.ports.PredictionMeter in Prometheus."""
+    """Metrics of the predictions.
+
+    `measured` is called once per report and partition for every pool and resource, with the ledger's values; the
+    partitions of a pool are added up. `published` is called with every committed batch, `cold` with `measured`.
+    `dropped` is called when a partition is released or lost, so that it is not counted twice in the fleet.
+    """
 
     def __init__(self, meters: Meters) -> None:
         labels = ["pool", "resource"]
@@ -104,10 +109,12 @@ class CalibrationMetrics:
         self._show(pool, resource)
 
     def published(self, cause: str, predictions: int, newest: datetime) -> None:
+        """Counts predictions. `cause` is that of the event: first, report, diff or force; `newest` its predicted_at."""
         self._published.labels(cause).inc(predictions)
         self._newest.set(newest.timestamp())
 
     def cold(self, partition: int, pool: str, nodes: int, share: float) -> None:
+        """Sets the mean cold-start ratio (0..1) over the pool's nodes in this partition."""
         self._cold_parts[pool][partition] = (nodes, share)
         self._show_cold(pool)
 

@@ -12,7 +12,7 @@ DOWNTIME_BUCKETS = (0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 
 
 class MigrationMetrics:
-    """slackwater.migration.ports.MigrationMeter."""
+    """What operators watch of moves."""
 
     def __init__(self, meters: Meters) -> None:
         self._steps = meters.counter(
@@ -57,15 +57,18 @@ class MigrationMetrics:
         )
 
     def stepped(self, step: str) -> None:
+        """A job came to a step."""
         self._steps.labels(step).inc()
 
     def ended(self, outcome: str, seconds: float, downtime_s: float | None) -> None:
+        """A job ended, so long after it was submitted; None: no new pod took the place of the old one."""
         self._ended.labels(outcome).inc()
         self._seconds.observe(max(seconds, 0.0))
         if downtime_s is not None:
             self._downtime.observe(downtime_s)
 
     def show(self, waiting: Mapping[str, int], running: int, reservations: int) -> None:
+        """Waiting jobs by the filter that holds them, jobs under way, and reservations that hold room."""
         for name in HoldFilter:
             self._waiting.labels(name.value).set(waiting.get(name.value, 0))
         self._running.set(running)

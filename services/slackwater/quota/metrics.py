@@ -17,7 +17,7 @@ MOST_QUOTAS = 200
 
 
 class QuotaMetrics:
-    """slackwater.quota.ports.QuotaMeter. Amounts in cores, bytes or pieces."""
+    """What operators watch. Amounts in cores, bytes or pieces."""
 
     def __init__(self, meters: Meters) -> None:
         self._decisions = meters.counter(
@@ -108,21 +108,26 @@ class QuotaMetrics:
         )
 
     def decided(self, tree: str, reasons: Sequence[str], seconds: float) -> None:
+        """Claims were decided about, and how long that took with its write."""
         for reason in reasons:
             self._decisions.labels(reason).inc()
         self._seconds.observe(seconds)
 
     def conflict(self, tree: str) -> None:
+        """Another replica changed the tree meanwhile: decided again."""
         self._conflicts.inc()
 
     def unclaimed(self, tree: str, reasons: Sequence[str]) -> None:
+        """The workloads that run in a tree without a claim that holds, one reason each."""
         for reason in UNCLAIMED:
             self._unclaimed.labels(tree, reason).set(reasons.count(reason))
 
     def reclaimed(self, tree: str, seconds: float, *, late: bool) -> None:
+        """A claim that had to end has ended, so long after it was told; `late`: after its grace."""
         self._reclaim_seconds.labels("late" if late else "in_time").observe(seconds)
 
     def show(self, tree: str, figures: QuotaGauges, now_s: float) -> None:
+        """The figures of one tree at one moment."""
         names = sorted(figures.used, key=lambda name: (-sum(figures.used[name].values()), name))[:MOST_QUOTAS]
         shown = {name: {*figures.used[name], *figures.runtime[name]} for name in names}
         self._remove(self._shown.get(tree, {}), shown)
