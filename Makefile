@@ -24,7 +24,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 # make ends with 2 for every status but 0: the last line of a run, a bench and run-summary.json have the program's own.
-run: environment ## the demo on this machine; SECONDS=120 ends by itself, SCENE=lend|memory|cache|cpu|quotas|moves runs one scene
+run: environment ## the demo on this machine; SECONDS=120 ends by itself, SCENE=lend|memory|cache|cpu|quotas|moves|cpus runs one scene
 	@exec $(VENV_PYTHON) -m slackwater.cli up --demo $(if $(SECONDS),--seconds $(SECONDS)) \
 	  $(if $(PORT),--port $(PORT)) $(if $(DRIVER),--driver $(DRIVER)) $(if $(SCENE),--scene $(SCENE)) $(ARGS)
 

@@ -37,7 +37,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The console at the end of the story, with a run of the demo; nothing more happens there."""
     demo = DemoFiles(demo_folder(tmp_path_factory.mktemp("state")))
     with served(demo=demo) as console:
-        console.bury("invalid_payload", "record: Field required", b'{"node": "edge-7", "kind": "throttle"}')
+        console.bury(
+            "invalid_payload",
+            "record: Field required",
+            b'{"node": "edge-7", "kind": "throttle"}',
+            event="agent.decision_recorded",
+        )
         yield console
 
 

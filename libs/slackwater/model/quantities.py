@@ -101,7 +101,9 @@ def _units(text: str, factor: int, field: str, allowed: str, most: int, *, cappe
     if number > Decimal(most) / factor:
         if capped and number.adjusted() <= _MOST_EXPONENT:
             return most
-        raise InvalidInput(f"{field}: {shown} is more than any machine has ({most}); allowed: {allowed}", field=field)
+        raise InvalidInput(
+            f"{field}: {shown} is more than any machine has ({most // factor}); allowed: {allowed}", field=field
+        )
     return _rounded_up(number, factor)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from slackwater.podmigration.job_order import SortFn, in_rank_order, overdue_first
+from slackwater.podmigration.kept_places import decide_overdue_first
 from slackwater.podmigration.limits import HoldFilter, JobHold
 from slackwater.podmigration.occupancy import MigrationOccupancy, is_refused
 from slackwater.podmigration.snapshot import MigrationPlan, MigrationSnapshot, WaitingJob
@@ -28,6 +29,14 @@ def arbitrate_plainly(
     group_filters: Sequence[GroupFilterFn] = (),
 ) -> MigrationPlan:
     """Returns the plan of this moment. Raises InvalidAmountError where a limit is neither a count nor a percent."""
+    return decide_overdue_first(
+        snapshot, now_s, lambda part: _arbitrate_plainly(part, now_s, sorts=sorts, group_filters=group_filters)
+    )
+
+
+def _arbitrate_plainly(
+    snapshot: MigrationSnapshot, now_s: float, *, sorts: Sequence[SortFn], group_filters: Sequence[GroupFilterFn]
+) -> MigrationPlan:
     ranked = overdue_first(ranked_jobs(snapshot, now_s, sorts), snapshot.args, now_s)
     held = held_by_plugins(ranked, snapshot, group_filters)
     occupancy = MigrationOccupancy(snapshot, now_s)

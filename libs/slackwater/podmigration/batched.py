@@ -14,6 +14,7 @@ import numpy as np
 from slackwater.podmigration.arbitration import GroupFilterFn, held_by_plugins, ranked_jobs, selectable
 from slackwater.podmigration.job_groups import OPEN, JobGroups
 from slackwater.podmigration.job_order import QOS_RANK, SortFn, overdue_first
+from slackwater.podmigration.kept_places import decide_overdue_first
 from slackwater.podmigration.limits import HoldFilter, JobHold, SkipGate
 from slackwater.podmigration.occupancy import (
     LIMITER_FILTER,
@@ -34,6 +35,14 @@ def arbitrate(
     group_filters: Sequence[GroupFilterFn] = (),
 ) -> MigrationPlan:
     """Returns the plan of this moment. Raises InvalidAmountError where a limit is neither a count nor a percent."""
+    return decide_overdue_first(
+        snapshot, now_s, lambda part: _arbitrate(part, now_s, sorts=sorts, group_filters=group_filters)
+    )
+
+
+def _arbitrate(
+    snapshot: MigrationSnapshot, now_s: float, *, sorts: Sequence[SortFn], group_filters: Sequence[GroupFilterFn]
+) -> MigrationPlan:
     plain_order = sorts or not snapshot.args.enabled or snapshot.ranked is not None
     ranked = ranked_jobs(snapshot, now_s, sorts) if plain_order else _in_rank_order(snapshot, now_s)
     ranked = overdue_first(ranked, snapshot.args, now_s)

@@ -50,14 +50,19 @@ def in_rank_order(
 def overdue_first(jobs: Sequence[WaitingJob], args: ArbitrationArgs, now_s: float) -> Sequence[WaitingJob]:
     """Returns jobs in rank order after those that have waited for `overdue_intervals` rounds, of which the longest
     waiting one comes first. Each job that no limit holds is so admitted after a bounded number of rounds."""
-    if not args.overdue_intervals or not args.enabled:
-        return jobs
-    before_s = now_s - args.overdue_intervals * args.interval_s
+    before_s = overdue_before(args, now_s)
     overdue = [job for job in jobs if job.submitted_s <= before_s]
     if not overdue:
         return jobs
     overdue.sort(key=lambda job: job.submitted_s)
     return [*overdue, *(job for job in jobs if job.submitted_s > before_s)]
+
+
+def overdue_before(args: ArbitrationArgs, now_s: float) -> float:
+    """Returns the time of submission up to which a job is overdue; minus infinity where none is ever."""
+    if not args.overdue_intervals or not args.enabled:
+        return float("-inf")
+    return now_s - args.overdue_intervals * args.interval_s
 
 
 def pulled_together(items: Sequence[_Item], groups: Sequence[Hashable | None]) -> list[_Item]:

@@ -59,7 +59,8 @@ def translated() -> Iterator[None]:
     PostgreSQL cannot hold. Other exceptions are defects and pass through.
     """
     try:
-        yield
+        with _ended_sessions():
+            yield
     except DBAPIError as error:
         state = _sqlstate(error.orig) if error.orig is not None else ""
         if error.connection_invalidated or state.startswith(_AWAY):
@@ -80,6 +81,21 @@ def translated() -> Iterator[None]:
     except (asyncpg.InterfaceError, asyncpg.InternalClientError, ConnectionError) as error:
         # InternalClientError: the server's last word ("another server process crashed") was read, its EOF not yet
         raise Unavailable(f"PostgreSQL does not answer: {error}") from error
+
+
+@contextmanager
+def _ended_sessions() -> Iterator[None]:
+    """Raises Unavailable where asyncpg finds no protocol: `terminate` drops it, even between two steps of a call."""
+    try:
+        yield
+    except AttributeError as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        raised_in = None if trace is None else trace.tb_frame.f_globals.get("__name__")
+        if error.obj is not None or raised_in != asyncpg.connection.__name__:
+            raise
+        raise Unavailable("PostgreSQL does not answer: the session was ended within a statement") from error
 
 
 @contextmanager

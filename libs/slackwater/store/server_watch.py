@@ -5,6 +5,8 @@ server's own statement timeout cannot fire then, and TCP keepalive is answered b
 each statement would be wrong: some may take half a minute. So a use of a session that takes long
 makes this process open one more session. Where that gets no answer, all sessions of the pool end, and
 their statements fail as on any lost connection. Where another server answers it, those of the former end.
+On a machine without CPU to spare a new session may take seconds: while uses of sessions still end, the server is slow,
+not silent.
 """
 
 from __future__ import annotations
@@ -53,6 +55,8 @@ class ServerWatch:
         self._checkouts: set[asyncio.Timeout] = set()
         self._asking: asyncio.Task[None] | None = None
         self._silent = False
+        self._ended_uses = 0
+        """Uses of sessions that ended without an error: each had an answer of the server."""
 
     def add(self, session: WatchedSession, server: str) -> None:
         """Watch a session that this server has opened."""
@@ -77,6 +81,7 @@ class ServerWatch:
         timer = loop.call_later(PATIENCE_SECONDS, overdue)
         try:
             yield
+            self._ended_uses += 1
         finally:
             timer.cancel()
 
@@ -108,7 +113,10 @@ class ServerWatch:
             self._asking = asyncio.create_task(self._ask_until_answered())
 
     async def _ask_until_answered(self) -> None:
+        ended_uses = self._ended_uses
         while (server := await self._answers()) is None:
+            if self._ended_uses != ended_uses and not self._silent:
+                return  # asked again by the next use that takes long
             if not self._silent:
                 log.warning("PostgreSQL is silent: its sessions are ended", sessions=len(self._sessions))
             self._silent = True

@@ -26,9 +26,9 @@ log = get_logger(__name__)
 
 POOL: Final = "simulated"
 LENDER, BORROWER = "team-a", "team-b"
-MIN_CORES, MAX_CORES, CLAIM_CORES = 16, 48, 4
-BORROWED_CLAIMS, LENDER_CLAIMS = 8, 3
-"""The borrower asks for twice its min; the lender, now and then, for most of its own."""
+MIN_CORES, MAX_CORES, CLAIM_CORES = 20, 48, 4
+BORROWED_CLAIMS, LENDER_CLAIMS = 10, 4
+"""The borrower asks for twice its min; the lender, now and then, for most of its own: more than the fleet offers."""
 STEP_SECONDS, MOVE_SECONDS, REST_SECONDS, RUN_SECONDS = 5.0, 150.0, 90.0, 120.0
 """Between two rounds; two moves; two askings of the lender; and how long a claim runs."""
 MOVED: Final = "orders"

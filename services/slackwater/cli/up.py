@@ -56,6 +56,7 @@ class SceneChoice(StrEnum):
     CPU = "cpu"
     QUOTAS = "quotas"
     MOVES = "moves"
+    CPUS = "cpus"
 
 
 class DriverChoice(StrEnum):
@@ -77,7 +78,7 @@ def command(
     seconds: Annotated[int | None, typer.Option(min=1, help="Stop after this many seconds.")] = None,
     scene: Annotated[
         SceneChoice | None,
-        typer.Option(help="With --demo: which scene; default all. moves runs only by name."),
+        typer.Option(help="With --demo: which scene; default all. moves and cpus run only by name."),
     ] = None,
     driver: Annotated[
         DriverChoice, typer.Option(help="Real cgroups, a simulated fleet, or what this machine allows.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx2
 import pytest
+import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -100,3 +102,30 @@ def test_the_difference_of_a_new_document_is_what_it_says() -> None:
     ]
     assert list(change_lines(changes)) == ["would be created", "spec.max.cpu: 4"]
     assert list(change_lines(changes[2:])) == ["spec.max.cpu: null -> 4", "spec.tree: null -> null"]
+
+
+def commands(program: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every verb, those of groups included."""
+    if not hasattr(program, "commands"):
+        yield path, program
+        return
+    for name, command in program.commands.items():
+        yield from commands(command, (*path, name))
+
+
+VERBS = {" ".join(path): command for path, command in commands(typer.main.get_command(app))}
+OF_THE_PROGRAM = {"--token", "--token-file", "--ca", "--cert", "--key"}
+OF_PROMETHEUS = {"assess": {"--ca", "--cert", "--key"}}
+"""It has options of these kinds for Prometheus, with names of their own."""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_takes_the_options_of_the_program(verb: str) -> None:
+    options = {name for parameter in VERBS[verb].params for name in parameter.opts}
+    assert OF_THE_PROGRAM - OF_PROMETHEUS.get(verb, set()) <= options
+    before = CliRunner().invoke(app, ["--token", "a", "--ca", "/none", *verb.split(), "--help"])
+    assert (before.exit_code, "Usage" in before.output) == (0, True)
+
+
+def test_there_are_verbs() -> None:
+    assert len(VERBS) > 30

@@ -19,7 +19,7 @@ from slackwater.demo.machine.request_bench import MeasuredStretch
 from slackwater.demo.picture import picture
 from slackwater.demo.report import Turn, report
 from slackwater.demo.scene import DemoScene
-from slackwater.demo.scenes import cache, cpu, fleet, lend, memory, moves, quotas
+from slackwater.demo.scenes import cache, cpu, cpus, fleet, lend, memory, moves, quotas
 from slackwater.demo.scenes.catalog import SCENES
 from slackwater.demo.scenes.lend import place
 from slackwater.model.quantities import Resources
@@ -29,6 +29,8 @@ LENT = lend.LendTurn(room_milli=1100, placed=4, placed_milli=1000, core_seconds=
 GROWN = memory.MemoryTurn(False, 1000, 8.0, ("checkpoint", "checkpoint", "running", "running"), ((0.1, 200, 1000),))
 READ = cache.CacheTurn(0.4, 0.3, 0.0, 200.0, 6, 500, 1.5, True, ((0.25, 0.4, None), (0.5, None, 500)))
 SURGED = cpu.CpuTurn(STRETCH, 0, batch_yields=True, is_restored=True)
+PINNED = cpus.CpusTurn(STRETCH, frozenset({0}), frozenset({1}), is_given_back=True)
+MIXED = replace(PINNED, service_cpus=frozenset({0, 1}), batch_cpus=frozenset({0, 1}))
 SHARED = quotas.QuotaTurn(0, 2, 2, 0, 0, 0, 0, ("running",) * 4, None, ((0.1, 0, 1000),))
 BORROWED = replace(SHARED, borrower_running=4, borrower_waiting=0, lent_milli=1000, borrowed_milli=1000)
 TAKEN_BACK = replace(
@@ -55,6 +57,8 @@ KEPT: list[tuple[DemoScene[Any], str, Any]] = [
     (quotas.QUOTAS, "asked", TAKEN_BACK),
     (moves.MOVES, "moved", MOVED),
     (moves.MOVES, "moved", replace(MOVED, status=STAYED, answers_from="node-a")),
+    (cpus.CPUS, "shared", MIXED),
+    (cpus.CPUS, "own", PINNED),
     (fleet.FLEET, "slackwater", TIDE),
     (fleet.FLEET, "plain", replace(TIDE, is_throttled=False)),
 ]
@@ -73,6 +77,11 @@ BROKEN: list[tuple[DemoScene[Any], str, Any, str]] = [
     (cpu.CPU, "weights", replace(SURGED, batch_yields=False), "batch yields to prod by its weight"),
     (cpu.CPU, "slackwater", replace(SURGED, is_restored=False), "every quota of batch is put back"),
     (cpu.CPU, "slackwater", replace(SURGED, stretch=replace(STRETCH, prod_cpu=0.0)), "prod runs in its surge"),
+    (cpus.CPUS, "shared", PINNED, "without its class it shares all"),
+    (cpus.CPUS, "own", MIXED, "no batch process runs on the service's CPU"),
+    (cpus.CPUS, "own", replace(PINNED, service_cpus=frozenset()), "no batch process runs on the service's CPU"),
+    (cpus.CPUS, "own", replace(PINNED, service_cpus=frozenset({0, 2})), "the service has one CPU"),
+    (cpus.CPUS, "own", replace(PINNED, is_given_back=False), "batch gets every CPU back"),
     (quotas.QUOTAS, "fixed", BORROWED, "team-b is held to its half"),
     (quotas.QUOTAS, "elastic", SHARED, "team-b borrows what team-a leaves idle"),
     (quotas.QUOTAS, "elastic", replace(BORROWED, lent_milli=500), "what is lent is what is borrowed"),

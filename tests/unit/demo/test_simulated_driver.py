@@ -30,6 +30,7 @@ from slackwater.cli.simulated_day import SURGE_RULE
 from slackwater.demo.scenes.fleet import WATERLINE
 from slackwater.model.errors import Misconfigured, NotFound
 from slackwater.model.tiers import Tier
+from slackwater.offers.strategy import Strategy
 
 CAPACITY = 8000.0
 
@@ -180,6 +181,8 @@ async def test_a_day_of_the_fleet_lends_most_of_the_time_and_surges_once() -> No
     driver = SimulatedDriver("sim-1", 1, clock, started_at=EPOCH, load="day")
     driver.open()
     rooms, surges, waiting = [], 0, []
+    requested = sum(pod.request.cpu_milli for pod in driver.pods() if pod.tier is Tier.PROD)
+    offered = Strategy().cpu_reclaim_threshold_percent / 100 * CAPACITY - requested  # of cold workloads: the request
     for _ in range(DAY_SECONDS):
         await clock.advance(1)
         shares = driver.shares()
@@ -191,7 +194,8 @@ async def test_a_day_of_the_fleet_lends_most_of_the_time_and_surges_once() -> No
             waiting.append(shares.prod_pressure)
         else:
             rooms.append(CAPACITY * 0.65 - prod)
-            assert batch <= 0.25 * CAPACITY + 1
+            assert batch <= offered, "batch stays within the offer"
+            assert prod <= requested, "prod requests more than its rhythm uses"
             assert shares.prod_pressure < 0.035
     assert surges == DAY_SURGE_SECONDS
     assert min(rooms) > 0.25 * CAPACITY, "what 65 % of the machine leave beside prod"

@@ -79,3 +79,8 @@ def test_resources_add_and_subtract_per_resource(a: int, b: int, c: int, d: int)
     assert Resources(a, b) + Resources(c, d) - Resources(c, d) == Resources(a, b)
     assert Resources(a, b).larger_of(Resources(c, d)) == Resources(max(a, c), max(b, d))
     assert Resources(a, b).at_least_zero() == Resources(max(a, 0), max(b, 0))
+
+
+def test_the_limit_of_a_machine_is_said_in_the_unit_of_the_field() -> None:
+    with pytest.raises(InvalidInput, match=r"'16000' is more than any machine has \(10000\)"):
+        parse_cpu_milli("16000")

@@ -28,7 +28,7 @@ def waiting_jobs(draw: st.DrawFn, identity: int) -> WaitingJob:
         namespace=NAMESPACES[pod % len(NAMESPACES)],
         node=NODES[pod // 2 % len(NODES)],
         workload=WORKLOADS[pod % len(WORKLOADS)],
-        submitted_s=NOW_S - draw(st.sampled_from([0.0, 0.5, 1.0, 7.25, -2.0])),
+        submitted_s=NOW_S - draw(st.sampled_from([0.0, 0.5, 1.0, 7.25, 20.0, -2.0])),
         pod_priority=draw(st.integers(0, 2)),
         priority=draw(st.integers(0, 1)),
         qos=draw(st.sampled_from(QoSClass)),

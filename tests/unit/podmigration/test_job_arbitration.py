@@ -318,3 +318,75 @@ def test_no_stream_of_newer_jobs_keeps_one_waiting(
             assert number <= 11
             return
     raise AssertionError("it is never admitted")
+
+
+PLACES: dict[str, tuple[dict[str, object], list[dict[str, object]], MigrationLimits]] = {
+    "of its node and of its workload": (
+        {"node": "n", "workload": "w"},
+        [{"node": "n", "workload": "x"}, {"node": "m", "workload": "w"}],
+        MigrationLimits(max_migrating_per_node=1, max_migrating_per_workload=1),
+    ),
+    "of its node and under its budget": (
+        {"node": "n", "budgets": ("b",)},
+        [{"node": "n"}, {"node": "m", "budgets": ("b",)}],
+        MigrationLimits(max_migrating_per_node=1),
+    ),
+    "of its namespace, its node and its workload": (
+        {"namespace": "a", "node": "n", "workload": "w"},
+        [{"namespace": "a"}, {"node": "n", "namespace": "b"}, {"workload": "w", "namespace": "c"}],
+        MigrationLimits(max_migrating_per_node=1, max_migrating_per_namespace=1, max_migrating_per_workload=1),
+    ),
+}
+
+
+@pytest.mark.parametrize("arbitrate", [arbitrate, arbitrate_plainly])
+@pytest.mark.parametrize("name", PLACES)
+def test_a_job_that_needs_two_places_at_once_is_not_kept_waiting_by_streams_that_free_them_in_turn(
+    arbitrate: Callable[[MigrationSnapshot, float], MigrationPlan], name: str
+) -> None:
+    """Each move lasts as many rounds as there are streams, and ends while those of the others go on."""
+    old_fields, streams, limits = PLACES[name]
+    args = ArbitrationArgs(interval_s=60.0, process_queue_qps=1.0, job_select_ratio=1.0, overdue_intervals=10)
+    old = waiting("old", **{"submitted_s": 0.0, **old_fields})
+    moving: dict[str, tuple[WaitingJob, int]] = {}
+    for number in range(1, 31):
+        now_s = 60.0 * number
+        moving = {key: (job, end) for key, (job, end) in moving.items() if end > number}
+        newer = [
+            waiting(f"n{number}-{place}", submitted_s=now_s - 1.0, **fields) for place, fields in enumerate(streams)
+        ]
+        snapshot = MigrationSnapshot(
+            [old, *newer],
+            [
+                active(
+                    key, pod=job.pod, node=job.node, workload=job.workload, namespace=job.namespace, budgets=job.budgets
+                )
+                for key, (job, _) in moving.items()
+            ],
+            workloads={"w": WorkloadReplicas(40), "x": WorkloadReplicas(40)},
+            budgets={"b": DisruptionBudget("b", 5, 5, max_unavailable=1)},
+            limits=replace(limits, object_limiters={}),
+            args=args,
+        )
+        admitted = arbitrate(snapshot, now_s).admitted
+        if "old" in admitted:
+            assert number <= 10 + len(streams)
+            return
+        for place, job in enumerate(newer):
+            if job.id in admitted:
+                first_end = number + 1 + place
+                moving[job.id] = (job, first_end if number == 1 else number + len(streams))
+    raise AssertionError("it is never admitted")
+
+
+def test_places_are_not_kept_for_a_job_that_something_else_holds() -> None:
+    old = waiting("old", submitted_s=0.0, node="n", workload="w", paused=True)
+    budgeted = waiting("budgeted", submitted_s=0.0, node="n", budgets=("b",))
+    newer = waiting("newer", node="n")
+    snapshot = MigrationSnapshot(
+        [old, budgeted, newer],
+        workloads={"w": WorkloadReplicas(40)},
+        budgets={"b": DisruptionBudget("b", 5, 4, max_unavailable=1)},
+        limits=MigrationLimits(max_migrating_per_node=1, object_limiters={}),
+    )
+    assert arbitrate(snapshot, NOW_S).admitted == ["newer"]

@@ -41,6 +41,24 @@ async def wait_in_queue(watch: ServerWatch) -> None:
             await asyncio.Event().wait()
 
 
+async def test_a_slow_server_that_ends_uses_meanwhile_is_not_silent() -> None:
+    """On a machine without CPU to spare, sessions ended for nothing, and all processes connected at once."""
+    session, watch = Session(), None
+
+    async def ask() -> None:
+        assert watch is not None
+        with watch.used():
+            pass
+
+    watch = ServerWatch(ask, SystemClock())
+    watch.add(session, "first")
+    with watch.used():
+        await asyncio.sleep(0.02)
+    await watch.close()
+    assert session.ended == 0
+    watch.require_answering()
+
+
 async def test_a_silent_server_ends_the_sessions_and_the_queue_until_it_answers() -> None:
     server, session = Server(None, None, None, "first"), Session()
     watch = ServerWatch(server.ask, SystemClock())

@@ -21,6 +21,19 @@ def test_a_server_that_dies_under_a_statement_is_unavailable_not_a_defect(raised
         raise raised
 
 
+async def test_a_session_that_is_ended_between_two_steps_of_a_statement_is_unavailable() -> None:
+    """ServerWatch ends sessions under their statements: services failed, and deliveries of messages were used up."""
+    session = object.__new__(asyncpg.Connection)
+    session._protocol, session._aborted = None, True  # as `terminate` leaves it
+    with pytest.raises(Unavailable, match="ended within a statement"), translated():
+        await session._get_statement("SELECT 1", None)
+
+
+def test_an_attribute_that_is_missing_elsewhere_stays_a_defect() -> None:
+    with pytest.raises(AttributeError), translated():
+        _ = None.absent  # type: ignore[attr-defined]
+
+
 def test_a_network_that_is_away_while_connecting_is_unavailable() -> None:
     with pytest.raises(Unavailable, match="reached"), connecting():
         raise OSError("no route")

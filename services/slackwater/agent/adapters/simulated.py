@@ -135,23 +135,37 @@ FLEET: Final[Mapping[str, tuple[Tier, int]]] = {
     "index": (Tier.BATCH, 100),
 }
 """The same on every node: two prod services, two greedy batch jobs; with what each requests per CPU, in milli-cores."""
+DAY_REQUESTS: Final[Mapping[str, int]] = {"quotes": 180, "orders": 120, "crunch": 120, "index": 80}
+"""What they request by day: prod more than its rhythm uses, batch what the offer has beside that."""
 GREEDY: Final = "crunch"
 """The batch job that by day wants more than it requested while its machine surges."""
 _LABELS: Final = {workload: {TEMPLATE_LABEL: digest_of(workload.encode())} for workload in FLEET}
 
 
-def fleet_pods(node: str, cpus: int, started_at: datetime) -> tuple[Pod, ...]:
+def requested_per_cpu(workload: str, load: Load) -> int:
+    """Milli-cores that a pod of a workload requests for each CPU of its machine."""
+    return DAY_REQUESTS[workload] if load == "day" else FLEET[workload][1]
+
+
+def fleet_pods(node: str, cpus: int, started_at: datetime, load: Load = "tide") -> tuple[Pod, ...]:
     """The pods of a machine at first."""
     return tuple(
-        fleet_pod(workload, cpus, started_at, f"{node}-{workload}", f"{workload}-{node}") for workload in FLEET
+        fleet_pod(workload, cpus, started_at, f"{node}-{workload}", f"{workload}-{node}", load=load)
+        for workload in FLEET
     )
 
 
 def fleet_pod(
-    workload: str, cpus: int, started_at: datetime, uid: str, name: str, labels: Mapping[str, str] | None = None
+    workload: str,
+    cpus: int,
+    started_at: datetime,
+    uid: str,
+    name: str,
+    labels: Mapping[str, str] | None = None,
+    load: Load = "tide",
 ) -> Pod:
     """A pod of a workload of the fleet, as from a workload file that every machine has."""
-    tier, milli_per_cpu = FLEET[workload]
+    tier = FLEET[workload][0]
     return Pod(
         uid=uid,
         name=name,
@@ -160,7 +174,7 @@ def fleet_pod(
         tier=tier,
         qos=default_qos(tier),
         priority=DEFAULT_PRIORITY[tier],
-        request=Resources(milli_per_cpu * cpus, _GIB),
+        request=Resources(requested_per_cpu(workload, load) * cpus, _GIB),
         started_at=started_at,
         labels={**_LABELS[workload], **labels} if labels else _LABELS[workload],
     )
@@ -194,7 +208,7 @@ class SimulatedDriver:
     _jobs: int = 0
 
     def open(self) -> None:
-        pods = () if self.is_spare else fleet_pods(self.node, self.cpus, self.started_at)
+        pods = () if self.is_spare else fleet_pods(self.node, self.cpus, self.started_at, self.load)
         self._failed |= {pod.uid: pod for pod in failed_pods(pods, self.faults)}
         for spec in self.knobs:
             for target in (*Tier, *Tree):
@@ -286,7 +300,8 @@ class SimulatedDriver:
         elif now - self._greedy_ended >= RESUBMITTED_SECONDS:
             self._jobs += 1
             name = f"{GREEDY}-{self.node}-{self._jobs + 1}"
-            self.begin(fleet_pod(GREEDY, self.cpus, self.clock.now(), f"{self.node}-{GREEDY}-{self._jobs + 1}", name))
+            uid = f"{self.node}-{GREEDY}-{self._jobs + 1}"
+            self.begin(fleet_pod(GREEDY, self.cpus, self.clock.now(), uid, name, load=self.load))
 
     def glance(self) -> None:
         """None: the load changes with the tide, not between two samples."""

@@ -17,14 +17,15 @@ TIDE_SECONDS, REST_SECONDS = 18, 10
 REST_LOAD, SURGE_LOAD = 0.10, 0.60
 DAY_SECONDS: Final = 900
 """A day of the fleet."""
-NIGHT_LOAD, NOON_LOAD = 0.12, 0.34
+NIGHT_LOAD, NOON_LOAD = 0.10, 0.27
 DAY_SURGE_LOAD, DAY_SURGE_SECONDS, SURGES_A_DAY, SURGING_OF = 1.25, 60, 5, 5
 """One machine of SURGING_OF has one surge a day, in one of SURGES_A_DAY turns. Its peak is all of it from then on, so
 that it lends nothing; the others always do. A surge lasts longer than an eviction's samples."""
 GREED: Final = 6.0
 """How much of its request the greedy job wants during a surge of its machine."""
-RESUBMITTED_SECONDS: Final = 90.0
-"""So long after its end the next greedy job comes: an evicted one is submitted again."""
+RESUBMITTED_SECONDS: Final = DAY_SECONDS - 120.0
+"""So long after its end the next greedy job comes: an evicted one is submitted again, shortly before the next surge.
+The machine lends nothing in between, so a job would be beyond its offer."""
 
 
 def surging(at: datetime) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -63,6 +64,14 @@ class Kernel:
         """The memory cgroup of a live pod; None if it has none."""
         uid = self._pods(tier).get(name)
         return None if uid is None else self._folder("memory", f"{tier}/{uid}")
+
+    def allowed_cpus(self, tier: str, name: str) -> frozenset[int]:
+        """The CPUs on which the processes of a live pod may run; empty if it has none."""
+        uid, cpus = self._pods(tier).get(name), frozenset[int]()
+        for pid in () if uid is None else members(self._folder("cpu", f"{tier}/{uid}")):
+            with suppress(OSError):  # the process has ended
+                cpus |= os.sched_getaffinity(pid)
+        return cpus
 
     def remains(self) -> list[str]:
         """The remaining cgroups of this instance and the processes in them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -93,11 +93,13 @@ class RequestBench:
 
 
 @asynccontextmanager
-async def running_bench(stage: Stage, request_milli: int, workload: str = "quotes") -> AsyncIterator[RequestBench]:
-    """Start the service as a prod pod with this CPU request, and stop it after the block."""
+async def running_bench(
+    stage: Stage, request_milli: int, workload: str = "quotes", flags: Sequence[str] = ()
+) -> AsyncIterator[RequestBench]:
+    """Start the service as a prod pod with this CPU request and further flags of `exec`; stop it after the block."""
     announced = stage.file("service.json")
     command = program("service", workers=stage.cpus, request_ms=REQUEST_SECONDS * 1000, announce=announced)
     async with stage.programs() as started:
-        started.append(await stage.workloads.pod("prod", workload, request_milli, "256Mi", *command))
+        started.append(await stage.workloads.pod("prod", workload, request_milli, "256Mi", *command, flags=flags))
         await require(announced.exists, _START_SECONDS, "the demo service was not ready")
         yield RequestBench(stage, int(json.loads(announced.read_text())["port"]))

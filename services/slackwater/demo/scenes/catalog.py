@@ -7,13 +7,14 @@ from typing import Any, Final
 from slackwater.demo.scene import DemoScene
 from slackwater.demo.scenes.cache import CACHE
 from slackwater.demo.scenes.cpu import CPU
+from slackwater.demo.scenes.cpus import CPUS
 from slackwater.demo.scenes.fleet import FLEET
 from slackwater.demo.scenes.lend import LEND
 from slackwater.demo.scenes.memory import MEMORY
 from slackwater.demo.scenes.moves import MOVES
 from slackwater.demo.scenes.quotas import QUOTAS
 
-SCENES: Final[tuple[DemoScene[Any], ...]] = (LEND, MEMORY, CACHE, CPU, QUOTAS, MOVES)
+SCENES: Final[tuple[DemoScene[Any], ...]] = (LEND, MEMORY, CACHE, CPU, QUOTAS, MOVES, CPUS)
 ALL: Final = "all"
 
 
