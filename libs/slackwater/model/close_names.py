@@ -14,6 +14,6 @@ def closest(name: str, known: Iterable[str]) -> str:
     """Returns the known name that `name` resembles, without regard to case; empty if none does."""
     if len(name) > LONGEST_NAME:
         return ""
-    lower = {each.lower(): each for each in known}
+    lower = {candidate.lower(): candidate for candidate in known}
     close = get_close_matches(name.lower(), lower, n=1)
     return lower[close[0]] if close else ""

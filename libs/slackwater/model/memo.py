@@ -22,13 +22,13 @@ class OnceByIdentity(Generic[A, T]):
         self._results: dict[int, tuple[A, T]] = {}
 
     def __call__(self, value: A) -> T:
-        known = self._results.get(id(value))
-        if known is None:
-            known = value, self._compute(value)
+        result = self._results.get(id(value))
+        if result is None:
+            result = value, self._compute(value)
             if len(self._results) >= self._most:
                 del self._results[next(iter(self._results))]
-            self._results[id(value)] = known
-        return known[1]
+            self._results[id(value)] = result
+        return result[1]
 
 
 class Outcomes(Generic[K]):
@@ -41,9 +41,9 @@ class Outcomes(Generic[K]):
         self._known: dict[K, bool] = {}
 
     def __call__(self, value: K) -> bool:
-        known = self._known.get(value)
-        if known is None:
+        result = self._known.get(value)
+        if result is None:
             if len(self._known) >= MOST_OUTCOMES:
                 self._known.clear()
-            known = self._known[value] = self._test(value)
-        return known
+            result = self._known[value] = self._test(value)
+        return result

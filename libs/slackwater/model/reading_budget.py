@@ -123,9 +123,9 @@ def _check_levels(marks: bytes, budget: ReadingBudget, name: str) -> None:
     """Takes the innermost lists and objects away, level by level; a leaf's commas stand together then."""
     excess = _excess(budget)
     for _ in range(budget.depth):
-        if (found := excess.search(marks)) is not None:
+        if (match := excess.search(marks)) is not None:
             most, noun = (
-                (budget.keys, "fields in an object") if found[0][:1] == b"{" else (budget.items, "items in a list")
+                (budget.keys, "fields in an object") if match[0][:1] == b"{" else (budget.items, "items in a list")
             )
             raise BeyondBudget(f"{name}: more than {most} {noun}", field=name)
         outer = _LEAF.sub(b"", marks)

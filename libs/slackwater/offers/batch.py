@@ -94,8 +94,8 @@ def request_policy(resource: str, snapshot: NodeSnapshot, strategy: Strategy) ->
     """Returns what the policy `request` alone would leave: requests instead of usage, and no system usage."""
     requested = sum(requested_by(snapshot.pods, resource, tier) for tier in ("prod", "mid"))
     margin = sum(term.value for term in _margin(resource, snapshot, strategy))
-    kept = reserved_of(resource, snapshot, strategy)
-    return max(0, amount(snapshot.capacity, resource) + margin - kept - requested)
+    reserved = reserved_of(resource, snapshot, strategy)
+    return max(0, amount(snapshot.capacity, resource) + margin - reserved - requested)
 
 
 def system_is_unknown(snapshot: NodeSnapshot) -> bool:

@@ -103,9 +103,9 @@ def _mid(fleet: FleetArrays, strategy: Strategy, sums: _Sums, slack: Ints, reser
     allocated = _percent_of(sums.prod_requested, np.int64(strategy.mid_reclaim_ratio_percent))
     is_predicted = (fleet.prod_peak_known | (sums.predicted > 0))[:, None]
     reclaimable = np.where(is_predicted, np.maximum(0, allocated - sums.prod_needs), 0)
-    kept = np.maximum(fleet.system + fleet.prod_apps, reserved)
+    held_back = np.maximum(fleet.system + fleet.prod_apps, reserved)
     unallocated = _percent_of(
-        np.maximum(0, fleet.capacity - kept - sums.prod_requested), np.int64(strategy.mid_unallocated_percent)
+        np.maximum(0, fleet.capacity - held_back - sums.prod_requested), np.int64(strategy.mid_unallocated_percent)
     )
     unused = np.where(fleet.node_usage_known[:, None], np.maximum(0, fleet.capacity - fleet.node_usage), 0)
     share = np.minimum(reclaimable + unallocated, most)

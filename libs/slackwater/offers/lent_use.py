@@ -63,11 +63,11 @@ def pods_beyond(beyond: Resources, pods: Sequence[BorrowerUse]) -> tuple[str, ..
 
 def _covering(excess: int, pods: Sequence[tuple[str, int, int]]) -> list[str]:
     """The names of (name, requested, used) whose use covers the excess, those furthest above their request first."""
-    found = []
+    offers = []
     for name, _, used in sorted(pods, key=lambda pod: (pod[1] - pod[2], pod[0])):
         if excess <= 0:
             break
         if used > 0:
-            found.append(name)
+            offers.append(name)
             excess -= used
-    return found
+    return offers

@@ -53,5 +53,5 @@ def no_offer_line(reasons: Iterable[NoOffer | None]) -> str:
     if not found or None in found:
         return ""
     counts = Counter(reason for reason in found if reason is not None)
-    ranked = sorted(counts.items(), key=lambda one: (-one[1], list(NoOffer).index(one[0])))
+    ranked = sorted(counts.items(), key=lambda entry: (-entry[1], list(NoOffer).index(entry[0])))
     return "no CPU is offered: " + ", ".join(f"{counted(count, 'node')} {WORDS[why]}" for why, count in ranked)

@@ -90,10 +90,10 @@ def notes_of(annotations: Mapping[str, str], capacity: Resources, before: NodeNo
         problems.append(f"annotation {name}: {refusal.message}{instead}")
     allocatable: Resources | None = parsed.get("allocatable")
     raw = None if allocatable is None else allocatable.smaller_of(capacity)
-    kept = Resources() if raw is None else kubelet_reservation(capacity, raw, raw)
+    of_kubelet = Resources() if raw is None else kubelet_reservation(capacity, raw, raw)
     named: Resources = parsed.get("reserved", Resources()).smaller_of(capacity)
     return NodeNotes(
-        reserved=kept.larger_of(named),
+        reserved=of_kubelet.larger_of(named),
         allocatable=raw,
         cpu_ratio=parsed.get("cpu_ratio", "1"),
         third_parties=parsed.get("third_parties", ()),
@@ -189,8 +189,8 @@ def _third_party(allocation: Mapping[str, Any]) -> ThirdParty:
 
 
 def _amounts(document: Any, name: str) -> Resources:
-    known = _mapping(document, name)
-    cpu, memory = str(known.get("cpu", 0)), str(known.get("memory", 0))
+    amounts = _mapping(document, name)
+    cpu, memory = str(amounts.get("cpu", 0)), str(amounts.get("memory", 0))
     return Resources(
         parse_cpu_milli(cpu, f"{name}.cpu", capped=True), parse_memory_bytes(memory, f"{name}.memory", capped=True)
     )

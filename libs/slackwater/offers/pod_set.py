@@ -60,12 +60,12 @@ def pod_set(
     or it has gone since the measurement, which the next one shows.
     """
     usage = {pod.uid: pod for pod in measured}
-    known = {pod.uid: pod for pod in listed}
-    alive = [_listed(pod, usage, now) for pod in known.values() if not pod.finished]
+    pods_by_uid = {pod.uid: pod for pod in listed}
+    alive = [_listed(pod, usage, now) for pod in pods_by_uid.values() if not pod.finished]
     others = [
         PodInput(pod.uid, pod.tier, pod.qos, Resources(), pod.usage, listed=False)
         for pod in usage.values()
-        if pod.uid not in known
+        if pod.uid not in pods_by_uid
     ]
     return PodSet((*alive, *others), min(listed_at, measured_at))
 

@@ -17,11 +17,11 @@ def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnap
     predicted = is_predicted(state, strategy, now)
     peaks = state.peaks if predicted else {}
     settle = strategy.bind_settle_seconds
-    kept = unexpired(state.kept, now.timestamp()) if state.kept else ()
+    rooms = unexpired(state.kept, now.timestamp()) if state.kept else ()
     return NodeSnapshot(
         capacity=state.capacity,
         reserved=state.reserved.larger_of(state.notes.reserved),
-        pods=(*[_now(pod, peaks.get(pod.uid), settle) for pod in state.pods], *kept_pods(kept)),
+        pods=(*[_now(pod, peaks.get(pod.uid), settle) for pod in state.pods], *kept_pods(rooms)),
         system=state.system,
         system_is_current=state.system_is_current,
         age_seconds=_age_of(state, now),
@@ -32,8 +32,8 @@ def snapshot_of(state: NodeState, strategy: Strategy, now: datetime) -> NodeSnap
         node_usage=state.node_usage,
         prod_peak=state.prod_peak if predicted else None,
         is_whole=state.informed_at == state.window_end,
-        kept_batch=kept_of("batch", kept),
-        kept_mid=kept_of("mid", kept),
+        kept_batch=kept_of("batch", rooms),
+        kept_mid=kept_of("mid", rooms),
     )
 
 

@@ -93,8 +93,8 @@ _NAMES = tuple(column.name for column in fields(Strategy))
 def strategy_to_json(strategy: Strategy) -> dict[str, Any]:
     """Returns all fields. Shallow, because `dataclasses.asdict` copies deeply and every record needs this."""
     document = {name: getattr(strategy, name) for name in _NAMES}
-    kept = strategy.reserved
-    return {**document, "reserved": {"cpu_milli": kept.cpu_milli, "memory_bytes": kept.memory_bytes}}
+    reserved = strategy.reserved
+    return {**document, "reserved": {"cpu_milli": reserved.cpu_milli, "memory_bytes": reserved.memory_bytes}}
 
 
 def strategy_from_json(document: Mapping[str, Any]) -> Strategy:

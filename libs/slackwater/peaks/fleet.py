@@ -71,16 +71,16 @@ def machine_members(members: Members) -> MachineMembers:
 
 def measured(members: Members, usage: Floats) -> tuple[MachineMembers, Floats]:
     """Returns the measured members and their usage, clipped to 0 and the limit, because a limit is enforced."""
-    known = np.isfinite(usage)
-    if not known.all():
+    is_measured = np.isfinite(usage)
+    if not is_measured.all():
         members = replace(
             members,
-            machine=members.machine[known],
-            series=members.series[known],
-            workload=members.workload[known],
-            limit=members.limit[known],
-            kind=None if members.kind is None else members.kind[known],
+            machine=members.machine[is_measured],
+            series=members.series[is_measured],
+            workload=members.workload[is_measured],
+            limit=members.limit[is_measured],
+            kind=None if members.kind is None else members.kind[is_measured],
         )
-        usage = usage[known]
+        usage = usage[is_measured]
     fleet = machine_members(members)
     return fleet, np.clip(usage, 0.0, fleet.limit)

@@ -78,8 +78,8 @@ class HistogramMatrix:
         """Adds one sample per entry of `rows`; a row may occur several times."""
         self._shift(rows, at_seconds)
         decayed = weights * np.exp2((at_seconds - self.reference[rows]) / self.half_life_seconds)
-        found = self._found(values)
-        cells = rows * self.weights.shape[1] + found
+        places = self._found(values)
+        cells = rows * self.weights.shape[1] + places
         np.add.at(self.weights.reshape(-1), cells, decayed)  # the flat index is seven times as fast as pairs of indices
         np.add.at(self.totals, rows, decayed)
 

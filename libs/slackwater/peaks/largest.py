@@ -53,7 +53,7 @@ class Largest:
     def prior(self, kind: int) -> tuple[float, int]:
         """Returns the largest prior of the models, with the smallest number of workloads."""
         priors = [model.prior(kind) for model in self.models if isinstance(model, ByClass) and model.by_class]
-        return max((share for share, _ in priors), default=1.0), min((known for _, known in priors), default=0)
+        return max((share for share, _ in priors), default=1.0), min((workloads for _, workloads in priors), default=0)
 
     def announce(self, at_seconds: float, workloads: Rows) -> None:
         for model in self.models:

@@ -67,10 +67,10 @@ class NSigmaV1:
     ) -> dict[str, Floats]:
         """Returns the terms by machine present, from the mean and deviation of its ratio of usage to limits."""
         stand_in = fleet.sums(np.where(cold, fleet.limit, 0.0))
-        known = fleet.sums(np.where(cold, 0.0, fleet.limit))
+        limits = fleet.sums(np.where(cold, 0.0, fleet.limit))
         return {
-            "mean": mean * known,
-            "deviation": self.settings.sigmas * deviation * known,
+            "mean": mean * limits,
+            "deviation": self.settings.sigmas * deviation * limits,
             "cold_start_limits": stand_in,
         }
 

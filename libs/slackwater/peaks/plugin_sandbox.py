@@ -166,14 +166,14 @@ def _within(answer: object, fleet: MachineMembers) -> tuple[Peaks, str]:
         return Peaks(
             total, {_LIMITS: total}, here.astype(np.float64)
         ), f"returned no peak for each machine: {answer!r}"[:99]
-    known = np.isfinite(peak) & (peak >= 0)
-    peak = np.where(here, np.where(known, np.minimum(peak, total), total), 0.0)
+    is_valid = np.isfinite(peak) & (peak >= 0)
+    peak = np.where(here, np.where(is_valid, np.minimum(peak, total), total), 0.0)
     terms = _columns(answer.terms, total)
     added = np.minimum(sum(terms.values(), np.zeros(len(total))), total)
     explained = np.abs(added - peak) <= np.maximum(peak, 1.0) * _NEAR
     cold = _column(answer.cold_share, total)
     cold = np.ones(len(total)) if cold is None else np.where(np.isfinite(cold), np.clip(cold, 0.0, 1.0), 1.0)
-    bad, odd = here & ~known, here & known & ~explained
+    bad, odd = here & ~is_valid, here & is_valid & ~explained
     cold = np.where(here, np.where(bad, 1.0, cold), 0.0)
     if not (bad | odd).any():
         return Peaks(peak, terms, cold, _columns(answer.inputs, total)), ""

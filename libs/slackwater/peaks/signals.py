@@ -96,8 +96,8 @@ def find_period(series: Floats, most_around: int) -> int | None:
 def by_phase(series: Floats, period: int) -> Floats:
     """(..., n) -> (..., periods, period): the last whole periods."""
     whole = series.shape[-1] // period
-    kept = series[..., series.shape[-1] - whole * period :]
-    return kept.reshape(*series.shape[:-1], whole, period)
+    periods = series[..., series.shape[-1] - whole * period :]
+    return periods.reshape(*series.shape[:-1], whole, period)
 
 
 def largest_by_phase(series: Floats, period: int) -> Floats:

@@ -61,8 +61,8 @@ class ColocationMetrics:
             ["result"],
             look="healed: damaged state or a missed event; see offer_healed.",
         )
-        for found in Found:
-            self._passed.labels(found.value)
+        for result in Found:
+            self._passed.labels(result.value)
         self._delay = meters.histogram(
             "slackwater_offer_delay_seconds",
             "From an offer's cause (usually a window's end) to the offer.",

@@ -147,7 +147,7 @@ def test_a_description_shows_effective_values_and_invalid_overrides(do: Do) -> N
     assert "  cpuReclaimThresholdPercent:       30" in lines
     assert "  memoryReclaimThresholdPercent:    65                      (from above)" in lines
     cluster = do("describe", "cs/default").stdout
-    assert "Condition:   not NodesFollow (NodeWordsUnusable): 1 of 3 nodes" in cluster
+    assert "Condition:   not NodesFollow (InvalidNodeOverrides): 1 of 3 nodes" in cluster
     assert "  c: label slackwater.io/cpu-reclaim-ratio: 'much' is no ratio" in cluster
 
 

@@ -215,7 +215,7 @@ async def test_bad_overrides_of_a_node_keep_the_last_good_ones_and_are_published
     assert (status.nodes, status.nodes_with_problems) == (1, 1)
     assert [(one.node, "-4" in one.problem) for one in status.problems] == [("a", True)]
     assert {one.type: (one.status, one.reason) for one in status.conditions} == {
-        "Followed": ("True", "AsStored"), "NodesFollow": ("False", "NodeWordsUnusable"),
+        "Followed": ("True", "AsStored"), "NodesFollow": ("False", "InvalidNodeOverrides"),
     }  # fmt: skip
     await here.describe("a", 3, annotations={OWN: '{"cpuReclaimThresholdPercent": 35}'})
     assert [one.usable for one in here.checked()] == [False, True]

@@ -14,7 +14,7 @@ from tests.support.windows import described, window
 from slackwater.colocation.edge.events import ColocationEvents
 from slackwater.colocation.ports import FollowedStrategy
 from slackwater.colocation.settings import ColocationSettings
-from slackwater.colocation.usecases.recompute_offer import age_offers, revisit
+from slackwater.colocation.usecases.recompute_offer import age_offers, recompute_nodes
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import event_of
 from slackwater.events.node_described import NodeDescribed
@@ -106,7 +106,7 @@ async def test_records_add_up_repeat_themselves_and_are_the_ones_the_offer_names
 async def test_usage_from_ahead_of_a_clock_that_was_put_back_is_as_old_as_it_is_ahead() -> None:
     colocation = await offering_something()
     colocation.offering = replace(colocation.offering, clock=FakeClock(colocation.clock.now() - timedelta(seconds=540)))
-    await revisit(colocation.offering, ["n"])
+    await recompute_nodes(colocation.offering, ["n"])
     offer = colocation.offers()[-1]
     assert (offer.batch.cpu_milli, offer.degraded) == (1900, "usage is old")
     assert await age_offers(colocation.offering) == 0  # looked at, and no news

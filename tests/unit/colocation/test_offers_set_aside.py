@@ -13,7 +13,7 @@ from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Received, Reject
 from slackwater.colocation.edge.events import ON_USAGE
 from slackwater.colocation.usecases import recompute_offer
-from slackwater.colocation.usecases.recompute_offer import revisit
+from slackwater.colocation.usecases.recompute_offer import recompute_nodes
 from slackwater.events.envelope import Event
 from slackwater.offers.node import NodeState
 
@@ -50,7 +50,7 @@ async def test_a_node_that_fails_by_itself_is_set_aside_and_the_others_are_decid
     assert scene.offering.quarantine.holds_node("b")
     assert not scene.offering.quarantine.holds_node("a")
     assert {offer.node for offer in scene.offers()} >= {"a", "c"}
-    await revisit(scene.offering, ["a", "b", "c"])
+    await recompute_nodes(scene.offering, ["a", "b", "c"])
     assert list(scene.offering.quarantine.nodes) == ["b"]
 
 

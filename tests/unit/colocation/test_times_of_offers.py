@@ -33,8 +33,8 @@ async def test_an_offer_made_after_the_clock_was_set_back_is_the_newest_by_time(
     state = (await scene.store.states_of(["n"]))[0]
     followed = FollowedStrategy(Strategy(), ("settings",))
     now = scene.clock.now()
-    state, ahead = recompute(state, followed, now + timedelta(minutes=10), None, tell_anew=True)
-    state, after = recompute(state, followed, now, None, tell_anew=True)
+    state, ahead = recompute(state, followed, now + timedelta(minutes=10), None, republish=True)
+    state, after = recompute(state, followed, now, None, republish=True)
     assert after[-1].data.generation == ahead[-1].data.generation + 1
     assert after[-1].data.offered_at > ahead[-1].data.offered_at
     assert after[0].data.record.decided_at == after[-1].data.offered_at, "the newest record explains the newest offer"

@@ -150,15 +150,15 @@ class _Choice:
         """Without what is avoided; for exclusive cores one CPU of each."""
         if not filtered or self._request.exclusive is Exclusive.NONE:
             return cpus
-        found = cpus - self._avoided
+        allowed = cpus - self._avoided
         if self._request.exclusive is Exclusive.CORE:
-            return {core[0] for core in self._cores(found)}
-        return found
+            return {core[0] for core in self._cores(allowed)}
+        return allowed
 
     def _choose(self, cpus: Iterable[int]) -> None:
-        found = list(cpus)
-        self._chosen += found
-        self._free -= set(found)
+        candidates = list(cpus)
+        self._chosen += candidates
+        self._free -= set(candidates)
 
     def _whole_sockets(self) -> None:
         """All free cores of sockets while they fit, of those with the most first."""

@@ -12,7 +12,7 @@ MOST_CPUS = 8192
 
 def parse_cpu_list(text: str) -> frozenset[int]:
     """Returns the ids of a list; the empty text is no CPU. Raises InvalidInput for what is no list."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for part in text.strip().split(",") if text.strip() else ():
         first, dash, last = part.strip().partition("-")
         if not (first.isascii() and first.isdigit() and (not dash or (last.isascii() and last.isdigit()))):
@@ -20,8 +20,8 @@ def parse_cpu_list(text: str) -> frozenset[int]:
         low, high = int(first), int(last or first)
         if not low <= high < MOST_CPUS:
             raise InvalidInput(f"cpus: {part[:40]!r}: ids are ascending and below {MOST_CPUS}", field="cpus")
-        found |= set(range(low, high + 1))
-    return frozenset(found)
+        cpus |= set(range(low, high + 1))
+    return frozenset(cpus)
 
 
 def cpu_list_text(cpus: Iterable[int]) -> str:

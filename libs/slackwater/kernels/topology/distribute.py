@@ -110,6 +110,6 @@ def _fewest_nodes(machine: CpuMachine, count: int, group: int) -> int:
 
 def _deviation(values: Iterable[int]) -> float:
     """The population's standard deviation, mean and result with three decimals as the peer compares them."""
-    found = list(values)
-    mean = round(sum(found) / len(found), 3)
-    return round(math.sqrt(sum((value - mean) ** 2 for value in found) / len(found)), 3)
+    amounts = list(values)
+    mean = round(sum(amounts) / len(amounts), 3)
+    return round(math.sqrt(sum((value - mean) ** 2 for value in amounts) / len(amounts)), 3)

@@ -131,11 +131,11 @@ def _rank(mask: int, best: int, distances: Distances | None) -> tuple[int, int, 
 
 def distances_between(sums: Callable[[Sequence[int]], int]) -> Distances:
     """Returns the distances of masks, from those of lists of nodes."""
-    known: dict[int, int] = {}
+    distances: dict[int, int] = {}
 
     def distance(mask: int) -> int:
-        if mask not in known:
-            known[mask] = sums(nodes_of(mask))
-        return known[mask]
+        if mask not in distances:
+            distances[mask] = sums(nodes_of(mask))
+        return distances[mask]
 
     return distance

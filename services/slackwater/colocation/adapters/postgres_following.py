@@ -45,7 +45,7 @@ class PostgresFollowerStore(KeyedFollowerStore):
             bad = list(await unit.connection.execute(_PROBLEMS, {"most": most}))
         return {
             row.title: Followers(
-                row.nodes, row.bad, tuple((one.node, one.strategy_problem) for one in bad if one.title == row.title)
+                row.nodes, row.bad, tuple((node.node, node.strategy_problem) for node in bad if node.title == row.title)
             )
             for row in counts
         }

@@ -15,7 +15,7 @@ from slackwater.colocation.usecases.node_updates import (
     apply_reservations,
     apply_usage,
 )
-from slackwater.colocation.usecases.recompute_offer import News, Offering, apply_news
+from slackwater.colocation.usecases.recompute_offer import NodeUpdate, Offering, apply_updates
 from slackwater.events.envelope import Event
 from slackwater.events.node_deleted import NodeDeleted
 from slackwater.events.node_described import NodeDescribed
@@ -56,8 +56,8 @@ class ColocationEvents:
     async def on_reserved(self, batch: Sequence[Received[NodeReserved]]) -> Sequence[Settlement]:
         return await self._apply(ON_RESERVED, [_reserved(received.event) for received in batch])
 
-    async def _apply(self, consumer: str, batch: Sequence[News]) -> Sequence[Settlement]:
-        await apply_news(self._offering, consumer, batch)
+    async def _apply(self, consumer: str, batch: Sequence[NodeUpdate]) -> Sequence[Settlement]:
+        await apply_updates(self._offering, consumer, batch)
         return [Done()] * len(batch)
 
     def consumers(self) -> Sequence[Consumer[Any]]:
@@ -72,21 +72,21 @@ class ColocationEvents:
         )
 
 
-def _described(event: Event[NodeDescribed]) -> News:
-    return News(event, event.data.facts.name, lambda state: apply_description(state, event))
+def _described(event: Event[NodeDescribed]) -> NodeUpdate:
+    return NodeUpdate(event, event.data.facts.name, lambda state: apply_description(state, event))
 
 
-def _liveness(event: Event[NodeLivenessChanged]) -> News:
-    return News(event, event.data.node, lambda state: apply_liveness(state, event))
+def _liveness(event: Event[NodeLivenessChanged]) -> NodeUpdate:
+    return NodeUpdate(event, event.data.node, lambda state: apply_liveness(state, event))
 
 
-def _usage(event: Event[UsageWindowed]) -> News:
-    return News(event, event.data.node, lambda state: apply_usage(state, event))
+def _usage(event: Event[UsageWindowed]) -> NodeUpdate:
+    return NodeUpdate(event, event.data.node, lambda state: apply_usage(state, event))
 
 
-def _peaks(event: Event[PeakPredicted]) -> News:
-    return News(event, event.data.node, lambda state: apply_peaks(state, event))
+def _peaks(event: Event[PeakPredicted]) -> NodeUpdate:
+    return NodeUpdate(event, event.data.node, lambda state: apply_peaks(state, event))
 
 
-def _reserved(event: Event[NodeReserved]) -> News:
-    return News(event, event.data.node, lambda state: apply_reservations(state, event))
+def _reserved(event: Event[NodeReserved]) -> NodeUpdate:
+    return NodeUpdate(event, event.data.node, lambda state: apply_reservations(state, event))

@@ -166,7 +166,7 @@ class ColocationStrategy(Resource):
     @model_validator(mode="after")
     def _cluster_selects_nobody(self) -> Self:
         chosen = (self.spec.node_pool, self.spec.node_selector, self.spec.precedence)
-        if self.metadata.name == CLUSTER and any(each is not None for each in chosen):
+        if self.metadata.name == CLUSTER and any(selection is not None for selection in chosen):
             raise ValueError(
                 f"spec: the document {CLUSTER} is for every node; nodePool, nodeSelector and precedence are for others"
             )
@@ -222,12 +222,12 @@ def conditions_of(
     observed: int, problem: str, nodes: int, bad: int, problems: Sequence[NodeProblem]
 ) -> tuple[Condition, Condition]:
     """Returns the two conditions of a document."""
-    kept = f"keeps to generation {observed}: " if observed else "what of it can be used counts: "
+    in_force = f"keeps to generation {observed}: " if observed else "what of it can be used counts: "
     followed = Condition(
         type="Followed",
         status="False" if problem else "True",
         reason="KeepsLastGood" if problem else "AsStored",
-        message=f"{kept}{problem}" if problem else "",
+        message=f"{in_force}{problem}" if problem else "",
     )
     named = ", ".join(problem.node for problem in problems)
     more = f" and {bad - len(problems)} more" if bad > len(problems) else ""
@@ -235,7 +235,7 @@ def conditions_of(
     words = Condition(
         type="NodesFollow",
         status="False" if bad else "True",
-        reason="NodeWordsUnusable" if bad else "AllAsWritten",
+        reason="InvalidNodeOverrides" if bad else "AllAsWritten",
         message=summary if bad else "",
     )
     return followed, words

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from slackwater.colocation.ports import ColocationTransaction, FollowerStore
 from slackwater.colocation.usecases.colocation_strategy import nodes_of
-from slackwater.colocation.usecases.recompute_offer import STATES, Offering, decide_anew
+from slackwater.colocation.usecases.recompute_offer import STATES, Offering, recompute_node
 from slackwater.colocation.usecases.strategies_in_force import (
     StrategiesFound,
     StrategiesInForce,
@@ -72,7 +72,7 @@ async def _catch_up(offering: Offering, some: Sequence[str]) -> int:
     async with offering.store.begin() as transaction:
         await transaction.expect_nodes(some)
         decisions = [
-            await decide_anew(offering, transaction, node, _unchanged, None, CHANGED)
+            await recompute_node(offering, transaction, node, _unchanged, None, CHANGED)
             for node in some
             if await _is_still_behind(offering, transaction, node)
         ]
@@ -145,14 +145,14 @@ async def publish_document_problems(
 
 
 def _checked(name: str, problem: str, documents: StrategiesFound, now: datetime) -> StrategyChecked:
-    kept = documents.values.get(name)
+    in_force = documents.values.get(name)
     title = "cluster" if name == CLUSTER else f"pool/{name}"
     return StrategyChecked(
         document=name,
         generation=documents.generations.get(name, 0),
         usable=not problem,
         problem=problem,
-        followed=() if kept is None else (f"{title}@{kept.generation}",),
+        followed=() if in_force is None else (f"{title}@{in_force.generation}",),
         checked_at=now,
     )
 
@@ -161,17 +161,17 @@ def _followed(name: str, documents: StrategiesFound, base: Spec, now: datetime) 
     """Builds the view of a document; if nothing of it applies, only its existence and the reason."""
     if name in documents.gone:
         return StrategyFollowed(document=name, generation=documents.gone[name], gone=True, told_at=now)
-    kept, document = documents.values.get(name), documents.documents.get(name)
+    in_force, document = documents.values.get(name), documents.documents.get(name)
     return StrategyFollowed(
         document=name,
         generation=documents.generations[name],
-        observed_generation=0 if kept is None else kept.generation,
+        observed_generation=0 if in_force is None else in_force.generation,
         nodes="" if document is None else nodes_of(document),
-        precedence=0 if kept is None else kept.precedence,
-        fields={} if kept is None else plain_fields(kept.spec),
-        effective={} if kept is None else effective_of(kept, documents, base),
+        precedence=0 if in_force is None else in_force.precedence,
+        fields={} if in_force is None else plain_fields(in_force.spec),
+        effective={} if in_force is None else effective_of(in_force, documents, base),
         problem=documents.problems.get(name, ""),
         changed_by="" if document is None else document.metadata.changed_by,
-        accepted_at=None if kept is None else kept.accepted_at,
+        accepted_at=None if in_force is None else in_force.accepted_at,
         told_at=now,
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from slackwater.colocation.ports import Found
-from slackwater.colocation.usecases.recompute_offer import STATES, Offering, recompute, revisit
+from slackwater.colocation.usecases.recompute_offer import STATES, Offering, recompute, recompute_nodes
 from slackwater.colocation.usecases.withdraw_offer import Latest
 from slackwater.decisions.reasons import Reason
 from slackwater.events.resources_offered import ResourcesOffered
@@ -40,7 +40,7 @@ class Passed:
     @property
     def took_time(self) -> bool:
         """Returns whether any node was checked."""
-        return any(count for found, count in self.counts.items() if found is not Found.SKIPPED)
+        return any(count for result, count in self.counts.items() if result is not Found.SKIPPED)
 
 
 class FullPass:
@@ -95,7 +95,7 @@ async def _check(offering: Offering, state: NodeState, partitions: Collection[in
     followed, now = offering.strategies.of(state), offering.clock.now()
     after, events = recompute(state, followed, now, None)
     if not events and await _is_lost(offering, state, latest):
-        told = await revisit(offering, [state.node], partitions, Reason.OFFER_HEALED, tell_anew=True)
+        told = await recompute_nodes(offering, [state.node], partitions, Reason.OFFER_HEALED, republish=True)
         return Found.HEALED if told else Found.SAME
     if not events and after.due_at == state.due_at:
         return Found.SAME
@@ -105,7 +105,7 @@ async def _check(offering: Offering, state: NodeState, partitions: Collection[in
     elif 0 < state.due_at <= now.timestamp():
         result = Found.AGED
     because = Reason.OFFER_HEALED if result is Found.HEALED else None
-    return result if await revisit(offering, [state.node], partitions, because) else Found.SAME
+    return result if await recompute_nodes(offering, [state.node], partitions, because) else Found.SAME
 
 
 async def _is_lost(offering: Offering, state: NodeState, latest: Latest) -> bool:

@@ -79,7 +79,7 @@ def apply_peaks(state: NodeState, event: Event[PeakPredicted]) -> NodeState:
 def apply_reservations(state: NodeState, event: Event[NodeReserved]) -> NodeState:
     """Applies what is kept on the node for pods to come."""
     data = event.data
-    kept = tuple(
+    rooms = tuple(
         KeptRoom(
             room.name,
             room.tier.value,
@@ -89,7 +89,7 @@ def apply_reservations(state: NodeState, event: Event[NodeReserved]) -> NodeStat
         )
         for room in data.rooms
     )
-    return with_kept_room(state, kept, data.generation, InputSource(event.id, data.reserved_at))
+    return with_kept_room(state, rooms, data.generation, InputSource(event.id, data.reserved_at))
 
 
 def _listed(pod: Pod, zones: Mapping[str, int]) -> ListedPod:

@@ -101,10 +101,10 @@ def _of_pods(facts: Facts, tier: str) -> Iterator[Input]:
 
 def _of_reservations(facts: Facts, tier: str) -> Iterator[Input]:
     """Yields what is kept for pods to come: what the term `reservations` takes off, and each that holds."""
-    kept, by = unexpired(facts.state.kept, facts.now.timestamp()), facts.state.kept_by
-    if own := kept_of(tier, kept):
+    rooms, by = unexpired(facts.state.kept, facts.now.timestamp()), facts.state.kept_by
+    if own := kept_of(tier, rooms):
         yield _amount(facts, "reservations", own, by)
-    for room in kept:
+    for room in rooms:
         yield _amount(facts, f"reservation {room.name} ({room.tier})", room.amount, by)
 
 

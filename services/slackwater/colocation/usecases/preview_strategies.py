@@ -83,9 +83,9 @@ class PreviewStrategies:
         top: list[tuple[float, int, NodePreview]] = []
         page = await self._nodes.page("", PAGE)
         while page:
-            known = [state for state in page if state.described_by is not None and state.used_by is not None]
-            unknown += len(page) - len(known)
-            for tried in _compared(known, self._in_force, proposed, now):
+            described = [state for state in page if state.described_by is not None and state.used_by is not None]
+            unknown += len(page) - len(described)
+            for tried in _compared(described, self._in_force, proposed, now):
                 seen += 1
                 _add(pools.setdefault(tried.pool, PoolPreview(tried.pool)), tried)
                 entry = (tried.changed, -seen, tried)

@@ -44,7 +44,7 @@ class Offering:
 
 
 @record(frozen=True, slots=True)
-class News:
+class NodeUpdate:
     """One event, its node, and the change it makes there."""
 
     event: Event[Any]
@@ -52,7 +52,7 @@ class News:
     change: Callable[[NodeState], NodeState]
 
 
-async def apply_news(offering: Offering, consumer: str, batch: Sequence[News]) -> int:
+async def apply_updates(offering: Offering, consumer: str, batch: Sequence[NodeUpdate]) -> int:
     """Applies events to their nodes in order and recomputes after each, all in one transaction.
 
     Events of nodes in quarantine change nothing. Returns the number of events not handled before. Raises Unavailable,
@@ -60,13 +60,13 @@ async def apply_news(offering: Offering, consumer: str, batch: Sequence[News]) -
     """
     published: list[tuple[Event[Any], Sequence[Event[Any]]]] = []
     async with offering.store.begin() as transaction:
-        await transaction.expect(consumer, [(news.event.id, news.node) for news in batch])
-        for news in batch:
-            if await transaction.first_time(consumer, news.event.id):
-                events = await decide_anew(offering, transaction, news.node, news.change, news.event)
-                published.append((news.event, events))
-    for news in batch:
-        offering.decided(news.node)
+        await transaction.expect(consumer, [(update.event.id, update.node) for update in batch])
+        for update in batch:
+            if await transaction.first_time(consumer, update.event.id):
+                events = await recompute_node(offering, transaction, update.node, update.change, update.event)
+                published.append((update.event, events))
+    for update in batch:
+        offering.decided(update.node)
     for cause, events in published:
         offering.published(events, (offering.clock.now() - cause.time).total_seconds())
     return len(published)
@@ -77,19 +77,19 @@ async def age_offers(offering: Offering, partitions: Collection[int] = ALL_PARTI
 
     Returns how many offers changed. Raises Unavailable, Fenced.
     """
-    return await revisit(offering, await offering.store.ageing(offering.clock.now().timestamp()), partitions)
+    return await recompute_nodes(offering, await offering.store.ageing(offering.clock.now().timestamp()), partitions)
 
 
-async def revisit(
+async def recompute_nodes(
     offering: Offering,
     nodes: Iterable[str],
     partitions: Collection[int] = ALL_PARTITIONS,
     because: Reason | None = None,
     *,
-    tell_anew: bool = False,
+    republish: bool = False,
 ) -> int:
     """Recomputes these nodes without an event, each in its own transaction. Nodes of other partitions are skipped, and
-    nodes that fail are set aside. Returns how many offers were published: those that changed, or all if `tell_anew`.
+    nodes that fail are set aside. Returns how many offers were published: those that changed, or all if `republish`.
     Raises Unavailable, Fenced.
     """
     changed = 0
@@ -98,15 +98,15 @@ async def revisit(
             continue
         with offering.quarantine.isolating(STATES, node, node=node):
             async with offering.store.begin() as transaction:
-                events = await decide_anew(
-                    offering, transaction, node, lambda state: state, None, because, tell_anew=tell_anew
+                events = await recompute_node(
+                    offering, transaction, node, lambda state: state, None, because, republish=republish
                 )
             offering.published(events, None)
             changed += bool(events)
     return changed
 
 
-async def decide_anew(
+async def recompute_node(
     offering: Offering,
     transaction: ColocationTransaction,
     node: str,
@@ -114,7 +114,7 @@ async def decide_anew(
     trigger: Event[Any] | None,
     because: Reason | None = None,
     *,
-    tell_anew: bool = False,
+    republish: bool = False,
 ) -> Sequence[Event[Any]]:
     """Changes the state of a node and decides on it. Returns the published events: none while the node is in
     quarantine.
@@ -130,7 +130,7 @@ async def decide_anew(
     except Unreadable:
         return ()
     try:
-        after, checked, events = _decided(offering, state, change, trigger, because, tell_anew=tell_anew)
+        after, checked, events = _decided(offering, state, change, trigger, because, republish=republish)
     except OF_NO_ROW:
         raise
     except Exception as error:
@@ -151,13 +151,13 @@ def _decided(
     trigger: Event[Any] | None,
     because: Reason | None,
     *,
-    tell_anew: bool = False,
+    republish: bool = False,
 ) -> tuple[NodeState, Sequence[Event[Any]], Sequence[Event[Any]]]:
     """Returns the state afterwards, the events about annotations and labels, and the events about the offer."""
     changed = change(state)
     followed, now = offering.strategies.of(changed), offering.clock.now()
     noted, checked = note_followed(changed, followed, now, trigger)
-    after, events = recompute(noted, followed, now, trigger, because, tell_anew=tell_anew or bool(checked))
+    after, events = recompute(noted, followed, now, trigger, because, republish=republish or bool(checked))
     return after, checked, events
 
 
@@ -190,9 +190,9 @@ def recompute(
     trigger: Event[Any] | None,
     because: Reason | None = None,
     *,
-    tell_anew: bool = False,
+    republish: bool = False,
 ) -> tuple[NodeState, list[Event[Any]]]:
-    """Returns the node's state after deciding, and the events to publish: none if nothing changed and not `tell_anew`.
+    """Returns the node's state after deciding, and the events to publish: none if nothing changed and not `republish`.
 
     `because` is the published reason; None: derived from the change.
     """
@@ -202,7 +202,7 @@ def recompute(
         return state, []
     offer = decide_node(snapshot, strategy, state.gates, state.window_end, state.zones)
     after = with_offer(state, offer, degraded_because(snapshot, strategy), due_at_of(state, strategy, now))
-    if is_same_offer(state, after, followed.sources) and not tell_anew:
+    if is_same_offer(state, after, followed.sources) and not republish:
         return after if state.strategies else replace(after, strategies=followed.sources), []
     published = replace(after, generation=state.generation + 1, strategies=followed.sources)
     offered_at = offered_after(None if state.told_by is None else state.told_by.at, now)

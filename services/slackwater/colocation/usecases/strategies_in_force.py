@@ -82,12 +82,12 @@ def _followers_of(document: ColocationStrategy, counts: Mapping[str, Followers])
 
 def _status_of(name: str, found: StrategiesFound, base: Spec, followers: Followers) -> ColocationStrategyStatus:
     """Returns the status of a document on this replica."""
-    kept, problem = found.values.get(name), found.problems.get(name, "")
-    observed = 0 if kept is None else kept.generation
+    in_force, problem = found.values.get(name), found.problems.get(name, "")
+    observed = 0 if in_force is None else in_force.generation
     problems = tuple(NodeProblem(node=node, problem=why) for node, why in followers.problems)
     return ColocationStrategyStatus(
         observed_generation=observed,
-        effective=None if kept is None else effective_of(kept, found, base),
+        effective=None if in_force is None else effective_of(in_force, found, base),
         nodes=followers.nodes,
         nodes_with_problems=followers.bad,
         problems=problems,
@@ -97,7 +97,7 @@ def _status_of(name: str, found: StrategiesFound, base: Spec, followers: Followe
 
 def strategies_of(found: StrategiesFound, base: Spec) -> StrategySet:
     """Returns the strategy set of these documents."""
-    pools = [kept for name, kept in found.values.items() if name != CLUSTER]
+    pools = [in_force for name, in_force in found.values.items() if name != CLUSTER]
     return StrategySet(found.values.get(CLUSTER), pools, base)
 
 

@@ -14,7 +14,7 @@ from slackwater.colocation.usecases.node_updates import (
     apply_reservations,
 )
 from slackwater.colocation.usecases.offer_events import SOURCE, offered_after
-from slackwater.colocation.usecases.recompute_offer import STATES, Offering, decide_anew
+from slackwater.colocation.usecases.recompute_offer import STATES, Offering, recompute_node
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Input, Replay
 from slackwater.events.decision_recorded import DecisionRecorded
@@ -95,7 +95,7 @@ async def restore_offer(offering: Offering, latest: Latest, item: Item) -> None:
 
     with offering.quarantine.isolating(STATES, item.row, node=item.node):
         async with offering.store.begin() as transaction:
-            events = await decide_anew(offering, transaction, item.node, brought_up_to_date, None, tell_anew=True)
+            events = await recompute_node(offering, transaction, item.node, brought_up_to_date, None, republish=True)
         offering.published(events, None)
 
 

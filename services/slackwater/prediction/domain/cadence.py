@@ -67,11 +67,12 @@ def _differs(last: Sequence[Published | None], values: Floats, threshold: float)
     if not len(values):
         return []
     width = values.shape[1]
-    known = [
+    differences = [
         published.values if published is not None and len(published.values) == width else None for published in last
     ]
     before = np.array(
-        [values_before if values_before is not None else (np.nan,) * width for values_before in known], dtype=np.float64
+        [values_before if values_before is not None else (np.nan,) * width for values_before in differences],
+        dtype=np.float64,
     )
     moved = np.abs(values - before) > threshold * np.abs(before)
     return [bool(row) for row in np.any(moved | np.isnan(before), axis=1).tolist()]

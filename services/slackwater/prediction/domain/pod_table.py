@@ -86,7 +86,9 @@ class PodModels:
     def __init__(self, models: Mapping[str, KeptModel]) -> None:
         self.models = dict(models)
         self.series, self.groups, self.workloads = RowIds(), RowIds(), RowIds()
-        amounts = {f"{what}_{each}": SeriesColumn(np.float64) for what in ("request", "most") for each in RESOURCES}
+        amounts = {
+            f"{what}_{resource}": SeriesColumn(np.float64) for what in ("request", "most") for resource in RESOURCES
+        }
         self.members = Table(
             {
                 "group": SeriesColumn(np.int32),

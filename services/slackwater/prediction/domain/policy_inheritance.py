@@ -51,12 +51,12 @@ def in_force(wishes: Iterable[PolicyOverrides], above: PoolPolicy | None = None)
     """Returns the policies of all documents. `above` applies where the cluster's document omits a field or is
     missing.
     """
-    known = list(wishes)
+    pools = list(wishes)
     cluster = above or PoolPolicy()
-    for wish in known:
+    for wish in pools:
         if wish.pool is None:
             cluster = effective(wish, cluster)
-    return PoolPolicies(cluster, {wish.pool: effective(wish, cluster) for wish in known if wish.pool is not None})
+    return PoolPolicies(cluster, {wish.pool: effective(wish, cluster) for wish in pools if wish.pool is not None})
 
 
 def _model(wish: PolicyOverrides, resource: str, above: ModelChoice) -> ModelChoice:

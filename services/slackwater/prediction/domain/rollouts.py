@@ -117,9 +117,9 @@ class Rollouts:
         """
         end = span.end
         self.table.reach(seen.workload)
-        known = np.isfinite(self.table["least_cpu"][seen.workload])
+        has_history = np.isfinite(self.table["least_cpu"][seen.workload])
         changed = []
-        for workload in dict.fromkeys(seen.workload[known].tolist()):
+        for workload in dict.fromkeys(seen.workload[has_history].tolist()):
             mine = seen.workload == workload
             self._turn(workload, int(end // HOUR), int(last[mine].max()) >= span.start - _LATELY)
             self.table["new"][workload] += int(seen.new[mine].sum())
@@ -127,7 +127,7 @@ class Rollouts:
             if cause is not RolloutCause.NONE and self._is_news(workload):
                 self.table["at"][workload], self.table["cause"][workload] = end, cause
                 changed.append(workload)
-        self.table["hour"][seen.workload[~known]] = int(
+        self.table["hour"][seen.workload[~has_history]] = int(
             end // HOUR
         )  # other pods that start in a workload's first hour are no change
         self.learn(seen)

@@ -226,8 +226,8 @@ class PartitionState:
                 chosen = new.model_of(resource)
                 if chosen == old.model_of(resource):
                     continue
-                kept = [self._exchange(crowd, resource, chosen) for _, crowd in pool.crowds()]
-                anew += [] if all(kept) else [f"{name}/{resource}"]
+                exchanged = [self._exchange(crowd, resource, chosen) for _, crowd in pool.crowds()]
+                anew += [] if all(exchanged) else [f"{name}/{resource}"]
         return anew
 
     def use_slots(self) -> None:
@@ -241,14 +241,14 @@ class PartitionState:
     def _exchange(self, crowd: PodModels, resource: str, chosen: ModelChoice) -> bool:
         """Replaces a model and restores its history if that fits. Returns whether it did."""
         old, new = crowd.models[resource], self._make(chosen, resource)
-        kept = (old.name, old.version) == (new.name, new.version)
-        if kept:
+        is_same_model = (old.name, old.version) == (new.name, new.version)
+        if is_same_model:
             try:
                 new.restore(old.state())
             except InvalidInput:
-                kept, new = False, self._make(chosen, resource)
+                is_same_model, new = False, self._make(chosen, resource)
         crowd.models[resource] = new
-        return kept
+        return is_same_model
 
     def _enter(self, name: str, pool: str, window: LastWindow) -> Node:
         if self.free:

@@ -27,7 +27,7 @@ class KeepSnapshots:
 
     async def __call__(self) -> None:
         began = self._clock.monotonic()
-        kept = await self._shares.keep(list(self._shares))
+        count = await self._shares.keep(list(self._shares))
         self._took = self._clock.monotonic() - began
-        if kept:
+        if count:
             self._kept()

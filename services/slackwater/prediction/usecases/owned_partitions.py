@@ -91,14 +91,14 @@ class OwnedPartitions:
         """Saves a snapshot of each state that has changed; returns the number saved. A failure makes the next replay
         longer.
         """
-        kept = 0
+        count = 0
         for living in states:
             with self._quarantine.isolating("snapshots", str(living.partition)):
                 try:
-                    kept += await living.snapshot()
+                    count += await living.snapshot()
                 except SlackwaterError as error:
                     self._failed(error)
-        return kept
+        return count
 
     async def retry(self, item: Item) -> None:
         """Reads again what an operator released. A snapshot is tried at the next restore. Raises Unavailable."""

@@ -134,8 +134,8 @@ class LivingState:
         self.looked.clear()
 
     def pool_of(self, node: str) -> str:
-        known = self.nodes.get(node)
-        return DEFAULT_POOL if known is None else known.pool
+        described = self.nodes.get(node)
+        return DEFAULT_POOL if described is None else described.pool
 
     async def publish(self, events: Sequence[Event[Any]], nodes: Mapping[str, Published]) -> None:
         """Publishes events in one transaction. Raises Unavailable, Fenced; nothing is then published."""

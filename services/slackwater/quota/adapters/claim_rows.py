@@ -47,10 +47,12 @@ def _tree_document(tree: StoredTree) -> str:
 
 
 def _claim_of(row: Any) -> KeptClaim:
-    kept = _KEPT.validate_python(row.document)
-    if (kept.claim.id, kept.tree) != (row.id, row.tree):
-        raise ValueError(f"the row is {row.id} of tree {row.tree!r}, its document {kept.claim.id} of {kept.tree!r}")
-    return kept
+    document = _KEPT.validate_python(row.document)
+    if (document.claim.id, document.tree) != (row.id, row.tree):
+        raise ValueError(
+            f"the row is {row.id} of tree {row.tree!r}, its document {document.claim.id} of {document.tree!r}"
+        )
+    return document
 
 
 def _claim_table(name: str) -> KeyedTable[KeptClaim]:
@@ -61,8 +63,8 @@ def _claim_table(name: str) -> KeyedTable[KeptClaim]:
         version="version",
         version_of=lambda _: 1,
         columns=(RowColumn("tree", "text"), RowColumn("state", "text", write_only=True), _DOCUMENT),
-        key_of=lambda kept: kept.claim.id,
-        encode=lambda kept: (kept.tree, kept.claim.state.value, _KEPT.dump_json(kept).decode()),
+        key_of=lambda stored: stored.claim.id,
+        encode=lambda stored: (stored.tree, stored.claim.state.value, _KEPT.dump_json(stored).decode()),
         decode=_claim_of,
         of_nodes=False,
         group="tree",
@@ -132,7 +134,7 @@ class KeyedLedgerStore:
             async with self._database.unit_of_work() as unit:
                 rows = unit.keyed(ENDED_ROWS, self._quarantine)
                 page = await rows.page(after, PAGE)
-                old = [key for key, kept in page.items() if (kept.claim.ended_s or 0.0) < before_s]
+                old = [key for key, stored in page.items() if (stored.claim.ended_s or 0.0) < before_s]
                 await rows.remove(old)
             dropped += len(old)
             if len(page) < PAGE:
@@ -189,12 +191,12 @@ class KeyedLedgerUnit:
         return written
 
     async def save(self, new: Sequence[KeptClaim], changed: Sequence[KeptClaim]) -> None:
-        await self._claims.insert([kept for kept in new if kept.claim.state not in ENDED])
-        await self._ended.insert([kept for kept in new if kept.claim.state in ENDED])
-        ended = [kept for kept in changed if kept.claim.state in ENDED]
-        await self._claims.write([kept for kept in changed if kept.claim.state not in ENDED])
+        await self._claims.insert([stored for stored in new if stored.claim.state not in ENDED])
+        await self._ended.insert([stored for stored in new if stored.claim.state in ENDED])
+        ended = [stored for stored in changed if stored.claim.state in ENDED]
+        await self._claims.write([stored for stored in changed if stored.claim.state not in ENDED])
         await self._ended.write(ended)
-        await self._claims.remove([kept.claim.id for kept in ended])
+        await self._claims.remove([stored.claim.id for stored in ended])
 
     async def save_uses(self, uses: Sequence[QuotaUse]) -> None:
         await self._uses.write(uses)
@@ -203,8 +205,8 @@ class KeyedLedgerUnit:
         await self._past.write([past])
 
     async def past(self, tree: str, at_s: float) -> PastTree | None:
-        found = await self._past.page(before_key(tree, at_s), 1)
-        return next((past for past in found.values() if past.tree == tree), None)
+        page = await self._past.page(before_key(tree, at_s), 1)
+        return next((past for past in page.values() if past.tree == tree), None)
 
     async def publish(self, event: Event[Any]) -> None:
         await self._unit.publish(event)

@@ -43,9 +43,9 @@ def decided_again(snapshot: QuotaSnapshot, now_s: float, claim: str) -> ClaimDec
     requested: dict[str, dict[str, int]] = {}
     for each in snapshot.claims:
         for sums, amounts in ((own, each.holds), (requested, each.wants)):
-            found = sums.setdefault(each.quota, {})
+            used = sums.setdefault(each.quota, {})
             for resource, amount in amounts.items():
-                found[resource] = found.get(resource, 0) + amount
+                used[resource] = used.get(resource, 0) + amount
     tree = snapshot.quotas[0].tree if snapshot.quotas else ""
     runtime = TreeLayout(snapshot.quotas).runtimes(requested, snapshot.totals.get(tree, {}))
     for decision in decisions_of(arbitrate(snapshot, now_s), runtime, uses(quotas, own), {claim}):

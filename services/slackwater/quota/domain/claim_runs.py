@@ -118,10 +118,10 @@ def observe_claims(
     """
     groups = _evidence(live, ended, pods, frozenset(nodes), now_s, settings or ReconciliationSettings())
     observed = [observe_workload(evidence) for evidence in groups]
-    notices = {notice.id: notice for each in observed for notice in each.notices}
+    notices = {notice.id: notice for workload in observed for notice in workload.notices}
     return ObservedClaims(
         [notices[claim.id] for claim in live if claim.id in notices],
-        [unclaimed for each in observed for unclaimed in each.unclaimed],
+        [unclaimed for workload in observed for unclaimed in workload.unclaimed],
     )
 
 
@@ -135,15 +135,15 @@ def observe_workload(evidence: WorkloadEvidence) -> ObservedClaims:
     ]
     running = {} if runs is None else {evidence.key: runs}
     last_seen_s = {evidence.key: evidence.last_seen_s}
-    found = reconcile(compared, running, last_seen_s, evidence.observed_s, evidence.settings)
+    reconciled = reconcile(compared, running, last_seen_s, evidence.observed_s, evidence.settings)
     by_claim: dict[str, list[ReconciledClaim]] = {}
-    for each in found:
+    for each in reconciled:
         by_claim.setdefault(each.claim, []).append(each)
     notices = [_notice(claim, evidence, by_claim.get(claim.id, ())) for claim in evidence.live]
     pods = evidence.pods
     unclaimed = [
         UnclaimedWorkload(pods[0].workload, each.claim, each.quota, len(pods), each.since_s, each.running, evidence)
-        for each in found
+        for each in reconciled
         if each.finding in (ReconciliationFinding.NEVER_CLAIMED, ReconciliationFinding.AFTER_END)
     ]
     return ObservedClaims([notice for notice in notices if notice is not None], unclaimed)
@@ -178,8 +178,8 @@ def _workload(evidence: WorkloadEvidence) -> RunningWorkload | None:
         return None
     if not evidence.live:
         counted = [pod for pod in evidence.pods if not pod.is_system and pod.node in evidence.nodes]
-        found = workload_of(evidence.key, counted, evidence.observed_s)
-        return found if found.amounts else None
+        workload = workload_of(evidence.key, counted, evidence.observed_s)
+        return workload if workload.amounts else None
     named = {resource for claim in evidence.live for resource in claim.request}
     whole = workload_of(evidence.key, evidence.pods, evidence.observed_s)
     return replace(whole, amounts={name: amount for name, amount in whole.amounts.items() if name in named})
@@ -197,8 +197,10 @@ def _was_seen(claim: QuotaClaim) -> bool:
 
 def _notice(claim: QuotaClaim, evidence: WorkloadEvidence, found: Sequence[ReconciledClaim]) -> RunNotice | None:
     pods, now_s = evidence.pods, evidence.observed_s
-    has_ended = any(each.finding is ReconciliationFinding.ENDED for each in found)
-    differs = [(FINDINGS[each.finding], each.since_s) for each in found if each.finding in FINDINGS]
+    has_ended = any(difference.finding is ReconciliationFinding.ENDED for difference in found)
+    differs = [
+        (FINDINGS[difference.finding], difference.since_s) for difference in found if difference.finding in FINDINGS
+    ]
     order = claim.reclaim
     if claim.state is ClaimState.RECLAIMING and order is not None and now_s - order.deadline_s > OVERDUE_S:
         differs.insert(0, (RunFinding.RECLAIM_WITHOUT_EFFECT, order.deadline_s))
@@ -224,17 +226,17 @@ def finding_decision(
         since_s = after.started_s if after.started_s is not None else now_s
         return _timed(after.id, after.quota, Reason.CLAIM_FOUND_ENDED, since_s, now_s, "ran")
     run = after.run
-    known = None if before is None or before.run is None else before.run.finding
-    if run is None or run.finding is None or run.finding is known:
+    finding_before = None if before is None or before.run is None else before.run.finding
+    if run is None or run.finding is None or run.finding is finding_before:
         return None
     since_s = now_s if run.since_s is None else run.since_s
     return _timed(after.id, after.quota, Reason(f"claim_found_{run.finding.value}"), since_s, now_s, "since then")
 
 
-def unclaimed_decision(found: UnclaimedWorkload, now_s: float) -> ClaimDecision:
+def unclaimed_decision(workload: UnclaimedWorkload, now_s: float) -> ClaimDecision:
     """Returns the decision that tells of a workload without a claim."""
-    timed = _timed(found.workload, found.quota, found.reason, found.since_s, now_s, "since then")
-    return replace(timed, others={**timed.others, "pods": found.pods, **found.amounts})
+    timed = _timed(workload.workload, workload.quota, workload.reason, workload.since_s, now_s, "since then")
+    return replace(timed, others={**timed.others, "pods": workload.pods, **workload.amounts})
 
 
 def _timed(claim: str, quota: str, reason: Reason, since_s: float, now_s: float, name: str) -> ClaimDecision:

@@ -30,8 +30,8 @@ def finding_arguments(
     return {
         "evidence": {
             "key": evidence.key,
-            "live": [compact_claim(each) for each in evidence.live],
-            "ended": [compact_claim(each) for each in evidence.ended],
+            "live": [compact_claim(claim_in_force) for claim_in_force in evidence.live],
+            "ended": [compact_claim(claim_in_force) for claim_in_force in evidence.ended],
             "pods": [{name: getattr(pod, name) for name in _POD_FIELDS} for pod in evidence.pods],
             "nodes": sorted(evidence.nodes),
             "last_seen_s": evidence.last_seen_s,
@@ -58,7 +58,7 @@ def observed_again(
     """Returns what is found about a claim, or about what runs without one; None if nothing is."""
     observed = observe_workload(evidence)
     if not claim:
-        return next((unclaimed_decision(each, now_s) for each in observed.unclaimed), None)
+        return next((unclaimed_decision(workload, now_s) for workload in observed.unclaimed), None)
     for notice in observed.notices:
         if notice.id == claim and found is not None:
             after = notice.applied(found, now_s)
@@ -71,8 +71,8 @@ def evidence_of(document: Mapping[str, Any]) -> WorkloadEvidence:
     key = document["key"]
     return WorkloadEvidence(
         key=key,
-        live=[claim_of(each) for each in document["live"]],
-        ended=[claim_of(each) for each in document["ended"]],
+        live=[claim_of(claim) for claim in document["live"]],
+        ended=[claim_of(claim) for claim in document["ended"]],
         pods=[RunningPod(**pod, name="", key=key) for pod in document["pods"]],
         nodes=frozenset(document["nodes"]),
         last_seen_s=document["last_seen_s"],

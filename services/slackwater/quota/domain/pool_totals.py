@@ -71,12 +71,12 @@ def _members(view: ClusterView, pools: Sequence[QuotaPool]) -> Mapping[str, Flag
     """The tree "" has the nodes of pools that no profile names."""
     nodes = view.nodes
     rest = nodes.exists & (nodes.pool >= 0)
-    found: dict[str, Flags] = {}
+    flags: dict[str, Flags] = {}
     for pool in sorted((pool for pool in pools if pool.tree), key=lambda pool: pool.tree):
         mine = nodes.exists & _in_pool(view, pool.pool)
         rest = rest & ~mine
-        found[pool.tree] = mine
-    return {"": rest, **found}
+        flags[pool.tree] = mine
+    return {"": rest, **flags}
 
 
 def _in_pool(view: ClusterView, pool: str) -> Flags:
@@ -93,7 +93,7 @@ def _totals(
 ) -> TreeTotals:
     nodes = view.nodes
     usable = mine & (nodes.liveness != LivenessCode.LOST) & ~nodes.cordoned
-    kept = added(*(amounts for node, amounts in system.items() if node in nodes.rows and usable[nodes.rows[node]]))
+    of_system = added(*(amounts for node, amounts in system.items() if node in nodes.rows and usable[nodes.rows[node]]))
     columns = (("", nodes.allocatable), ("mid-", nodes.mid), ("batch-", nodes.batch))
     rows = {node: nodes.rows[node] for node in reserved if node in nodes.rows and usable[nodes.rows[node]]}
     amounts: dict[str, int] = {}
@@ -108,9 +108,9 @@ def _totals(
                     taken, with_taken = reserved[node].of(name, offered)
                     whole += with_taken - offered
                     held[name] = held.get(name, 0) + taken
-                amounts[name] = max(whole - kept.get(name, 0), 0) * pool.percent // 100
+                amounts[name] = max(whole - of_system.get(name, 0), 0) * pool.percent // 100
     held = {name: amount for name, amount in held.items() if amount > 0}
-    return TreeTotals(amounts, int(mine.sum()), int((mine & ~usable).sum()), kept, held)
+    return TreeTotals(amounts, int(mine.sum()), int((mine & ~usable).sum()), of_system, held)
 
 
 def _sum(column: NodeAmounts, usable: Flags) -> tuple[int, int]:

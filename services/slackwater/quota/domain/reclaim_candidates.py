@@ -29,13 +29,13 @@ def reclaim_candidates(
     for claim in index.reclaiming.values():
         _repay(open_debts, layout.paths.get(claim.quota, ()), claim.holds)
     borrowing = [name for name in index.holding if any(open_debts.get(above) for above in layout.paths.get(name, ()))]
-    found = []
+    candidates = []
     for claim in in_reclaim_order(state, borrowing):
         path = layout.paths[claim.quota]
         if any(open_debts[above].get(key, 0) > 0 for above in path for key in claim.holds):
-            found.append(claim)
+            candidates.append(claim)
             _repay(open_debts, path, claim.holds)
-    return found
+    return candidates
 
 
 def _repay(open_debts: Mapping[str, dict[str, int]], path: Iterable[str], amounts: Amounts) -> None:

@@ -35,12 +35,12 @@ def count_reclaims(
     reclaimed = [claim for claim in changed if claim.workload and claim.state is ClaimState.RECLAIMED]
     if not reclaimed:
         return counts
-    found = {workload: count for workload, count in counts.items() if now_s - count.last_s < COUNTED_S}
+    recent = {workload: count for workload, count in counts.items() if now_s - count.last_s < COUNTED_S}
     for claim in reclaimed:
-        before = found.get(claim.workload)
-        found[claim.workload] = ReclaimCount(max(claim.reclaims + 1, 0 if before is None else before.times), now_s)
-    newest = sorted(found, key=lambda workload: (-found[workload].last_s, workload))[:MOST_COUNTED]
-    return {workload: found[workload] for workload in sorted(newest)}
+        before = recent.get(claim.workload)
+        recent[claim.workload] = ReclaimCount(max(claim.reclaims + 1, 0 if before is None else before.times), now_s)
+    newest = sorted(recent, key=lambda workload: (-recent[workload].last_s, workload))[:MOST_COUNTED]
+    return {workload: recent[workload] for workload in sorted(newest)}
 
 
 def with_reclaims(claim: QuotaClaim, counts: Mapping[str, ReclaimCount], now_s: float) -> QuotaClaim:

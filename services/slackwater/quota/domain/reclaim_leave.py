@@ -99,17 +99,19 @@ def wanted_leave(
 
     `pods` are those of the claims concerned.
     """
-    found: dict[str, WantedLeave] = {}
+    leave_by_claim: dict[str, WantedLeave] = {}
     usable = leave.usable(now_s)
     for reclaim in reclaims:
         order = reclaim.for_claim or reclaim.victim
-        if reclaim.victim not in found and reclaim.victim not in usable:
-            found[reclaim.victim] = WantedLeave(reclaim.victim, order, _evictable(pods.get(reclaim.victim, ())))
+        if reclaim.victim not in leave_by_claim and reclaim.victim not in usable:
+            leave_by_claim[reclaim.victim] = WantedLeave(
+                reclaim.victim, order, _evictable(pods.get(reclaim.victim, ()))
+            )
     for name in sorted(reclaiming):
         late = _late(pods.get(name, ()), leave, now_s)
-        if late and name not in usable and name not in found:
-            found[name] = WantedLeave(name, name, late)
-    return list(found.values())
+        if late and name not in usable and name not in leave_by_claim:
+            leave_by_claim[name] = WantedLeave(name, name, late)
+    return list(leave_by_claim.values())
 
 
 def evictions_of(
@@ -127,14 +129,14 @@ def evictions_of(
 def asked(leave: ReclaimLeave, request: str, wanted: Sequence[WantedLeave], now_s: float) -> ReclaimLeave:
     """Returns the leave after a request. What was granted before may still be used."""
     usable = leave.usable(now_s)
-    kept = {claim: pods for claim, pods in leave.pods.items() if claim in usable}
+    still_usable = {claim: pods for claim, pods in leave.pods.items() if claim in usable}
     return replace(
         leave,
         request=request,
         asked_s=now_s,
         is_answered=False,
         granted={claim: until_s for claim, until_s in leave.granted.items() if claim in usable},
-        pods={**kept, **{each.claim: each.pods for each in wanted}},
+        pods={**still_usable, **{each.claim: each.pods for each in wanted}},
         refused=leave.refused.intersection(each.claim for each in wanted),
         evicting={uid: at for uid, at in leave.evicting.items() if abs(now_s - at) < EVICTED_AGAIN_S},
     )

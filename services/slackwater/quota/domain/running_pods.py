@@ -111,10 +111,10 @@ class RunningPods:
 
     def by_key(self) -> Mapping[str, list[RunningPod]]:
         """Returns the pods by key."""
-        found: dict[str, list[RunningPod]] = {}
+        pods_by_key: dict[str, list[RunningPod]] = {}
         for pod in self.all():
-            found.setdefault(pod.key, []).append(pod)
-        return found
+            pods_by_key.setdefault(pod.key, []).append(pod)
+        return pods_by_key
 
     def key_of(self, claim: QuotaClaim) -> str:
         """Returns the key under which the pods of a claim are found: its own if a pod ever named it."""

@@ -44,14 +44,14 @@ def _changes(old: QuotaLedger, new: QuotaLedger) -> Iterator[RuntimeChange]:
 
 def _ledgers(quotas: Sequence[Quota], totals: Mapping[str, Amounts]) -> QuotaLedger:
     """The ledgers of all trees as one; a tree that is broken has none."""
-    found = QuotaLedger({}, {}, {})
+    merged = QuotaLedger({}, {}, {})
     for tree in sorted({quota.tree for quota in quotas}):
         try:
-            one = ledger([quota for quota in quotas if quota.tree == tree], totals.get(tree, {}))
+            of_tree = ledger([quota for quota in quotas if quota.tree == tree], totals.get(tree, {}))
         except BrokenTree:
             continue
-        levels = {f"{tree}/{parent}": level for parent, level in one.levels.items()}
-        found = QuotaLedger(
-            {**found.demand, **one.demand}, {**found.levels, **levels}, {**found.runtime, **one.runtime}
+        levels = {f"{tree}/{parent}": level for parent, level in of_tree.levels.items()}
+        merged = QuotaLedger(
+            {**merged.demand, **of_tree.demand}, {**merged.levels, **levels}, {**merged.runtime, **of_tree.runtime}
         )
-    return found
+    return merged

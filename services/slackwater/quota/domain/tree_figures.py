@@ -30,12 +30,12 @@ class QuotaGauges:
 def tree_figures(accounts: Mapping[str, QuotaAccounts], claims: Mapping[str, QuotaClaim], now_s: float) -> QuotaGauges:
     """Returns the figures at `now_s`."""
     queued, oldest, overdue = (dict.fromkeys(accounts, 0), dict.fromkeys(accounts, 0.0), dict.fromkeys(accounts, 0))
-    found: dict[str, dict[RunFinding, int]] = {name: {} for name in accounts}
+    findings: dict[str, dict[RunFinding, int]] = {name: {} for name in accounts}
     for claim in claims.values():
         if claim.quota not in accounts:
             continue
         if claim.run is not None and claim.run.finding is not None:
-            counts = found[claim.quota]
+            counts = findings[claim.quota]
             counts[claim.run.finding] = counts.get(claim.run.finding, 0) + 1
         if claim.state is ClaimState.QUEUED:
             queued[claim.quota] += 1
@@ -48,6 +48,6 @@ def tree_figures(accounts: Mapping[str, QuotaAccounts], claims: Mapping[str, Quo
         owed={name: account.owed for name, account in accounts.items()},
         queued=queued,
         oldest_wait_s=oldest,
-        found=found,
+        found=findings,
         overdue=overdue,
     )

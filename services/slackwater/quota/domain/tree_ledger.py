@@ -36,13 +36,13 @@ class TreeLedger:
 def uses(quotas: Mapping[str, Quota], own: Mapping[str, Amounts]) -> Uses:
     """Returns what each quota uses with all that are below it; the root too. `own` is by quota, claims only."""
     parents = {quota.name: quota.parent for quota in quotas.values()}
-    found: Uses = {}
+    uses_by_quota: Uses = {}
     for name, amounts in own.items():
         for above in path_to_root(parents, name) if name in parents else (name, ROOT):
-            sums = found.setdefault(above, {})
+            sums = uses_by_quota.setdefault(above, {})
             for resource, amount in amounts.items():
                 sums[resource] = sums.get(resource, 0) + amount
-    return found
+    return uses_by_quota
 
 
 def uses_to_write(

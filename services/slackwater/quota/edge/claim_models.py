@@ -61,10 +61,10 @@ class WantedClaim(BaseModel):
 
 def _amounts(written: dict[str, str | float], tier: Tier, field: str) -> dict[str, int]:
     try:
-        found = amounts_of(written)
+        amounts = amounts_of(written)
     except ValueError as error:
         raise InvalidInput(f"{field}: {error}", field=field) from None
-    return {tier_resource(resource, tier): amount for resource, amount in found.items()}
+    return {tier_resource(resource, tier): amount for resource, amount in amounts.items()}
 
 
 def tier_resource(resource: str, tier: Tier) -> str:

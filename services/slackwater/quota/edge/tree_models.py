@@ -79,13 +79,13 @@ class QuotaTree(BaseModel):
             quotas=list(_below(view, quota)),
             unclaimed=[
                 UnclaimedView(
-                    workload=each.workload,
-                    claim=each.claim,
-                    pods=each.pods,
-                    since=datetime.fromtimestamp(each.since_s, UTC),
-                    amounts=dict(each.amounts),
+                    workload=workload.workload,
+                    claim=workload.claim,
+                    pods=workload.pods,
+                    since=datetime.fromtimestamp(workload.since_s, UTC),
+                    amounts=dict(workload.amounts),
                 )
-                for each in unclaimed
+                for workload in unclaimed
             ],
         )
 
@@ -218,9 +218,9 @@ def _below(view: TreeView, quota: str) -> Iterator[QuotaNode]:
     depths: dict[str, int] = {}
     holding: dict[str, int] = {}
     queued: dict[str, int] = {}
-    for kept in view.claims:
-        counts = holding if kept.claim.holds else queued
-        counts[kept.claim.quota] = counts.get(kept.claim.quota, 0) + 1
+    for stored in view.claims:
+        counts = holding if stored.claim.holds else queued
+        counts[stored.claim.quota] = counts.get(stored.claim.quota, 0) + 1
     for name, declared in view.quotas.items():  # parents before children
         if declared.parent not in depths and name != quota and not (quota == ROOT and declared.parent == ROOT):
             continue

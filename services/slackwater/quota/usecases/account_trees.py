@@ -53,18 +53,18 @@ class AccountTrees:
     async def _account(self, tree: str) -> None:
         arbiter, now = self._claims.of(tree), self._clock.now()
         view, waiting = await arbiter.view(), await arbiter.waiting(MOST_WAITING)
-        found, last = accounted(view, waiting, now), self._published.get(tree)
+        event, last = accounted(view, waiting, now), self._published.get(tree)
         if last is not None:
-            is_same = found == last.model_copy(update={"accounted_at": found.accounted_at})
+            is_same = event == last.model_copy(update={"accounted_at": event.accounted_at})
             if is_same and (now - last.accounted_at).total_seconds() < UNCHANGED_SECONDS:
                 return
-        await self._publish(event_of(found, source=SERVICE, time=now))
-        self._published[tree] = found
+        await self._publish(event_of(event, source=SERVICE, time=now))
+        self._published[tree] = event
 
 
 def accounted(view: TreeView, waiting: Sequence[ClaimStanding], now: datetime) -> QuotaAccounted:
     """Returns the event of a tree; `waiting` are the first claims of its queues."""
-    claims = [kept.claim for kept in view.claims]
+    claims = [stored.claim for stored in view.claims]
     queued = sum(claim.state is ClaimState.QUEUED for claim in claims)
     figures = _figures(view, claims)
     return QuotaAccounted(
@@ -92,13 +92,13 @@ def _figures(view: TreeView, claims: Sequence[QuotaClaim]) -> list[AccountedQuot
     children: dict[str, list[Quota]] = {}
     for quota in view.quotas.values():
         children.setdefault(quota.parent if quota.parent in view.quotas else "", []).append(quota)
-    found: list[AccountedQuota] = []
+    figures: list[AccountedQuota] = []
     left = [(quota, 1) for quota in reversed(children.get("", []))]
     while left:
         quota, depth = left.pop()
-        found.append(_quota(quota, depth, view.accounts[quota.name], own))
+        figures.append(_quota(quota, depth, view.accounts[quota.name], own))
         left += [(child, depth + 1) for child in reversed(children.get(quota.name, []))]
-    return found
+    return figures
 
 
 def _quota(quota: Quota, depth: int, account: QuotaAccounts, own: Mapping[tuple[str, bool], int]) -> AccountedQuota:

@@ -79,11 +79,11 @@ def _by_pool(tree: str, wanted: WantedLeave, trees: QuotaTrees) -> dict[str, int
     """What a reclaim costs each pool. A claim of which no pod is known costs each pool of its tree one eviction."""
     if not wanted.pods:
         return dict.fromkeys(trees.pools(tree, ()).values(), 1)
-    pools, found = trees.pools(tree, {pod.node for pod in wanted.pods}), dict[str, int]()
+    pools, pods_by_pool = trees.pools(tree, {pod.node for pod in wanted.pods}), dict[str, int]()
     for pod in wanted.pods:
         pool = pools.get(pod.node, "")
-        found[pool] = found.get(pool, 0) + 1
-    return found
+        pods_by_pool[pool] = pods_by_pool.get(pool, 0) + 1
+    return pods_by_pool
 
 
 def _evictions(

@@ -42,7 +42,7 @@ def claim_records(
     small = len(snapshot.claims) + len(snapshot.quotas) <= MOST_REPLAYED
     shared, by_quota = _totals(snapshot, tree, now), dict[str, Input]()
     unreplayed, place = Replay(function=FUNCTION, arguments={}), place_of(tree)
-    found: dict[str, DecisionRecord] = {}
+    records: dict[str, DecisionRecord] = {}
     for decision in decisions:
         name = decision.quota
         source = f"elasticquota/{name}"
@@ -53,7 +53,7 @@ def claim_records(
         if small:
             arguments = replay_arguments(snapshot, now.timestamp(), decision.claim)
             replay = Replay(function=FUNCTION, arguments=arguments)
-        found[decision.claim] = DecisionRecord(
+        records[decision.claim] = DecisionRecord(
             id=str(uuid.uuid5(_IDS, f"{tree}|{generation}|{decision.claim}|{decision.reason.value}")),
             kind=DecisionKind.CLAIM,
             node=place,
@@ -71,7 +71,7 @@ def claim_records(
             replay=replay,
             compact=not small,
         )
-    return found
+    return records
 
 
 def finding_record(

@@ -72,13 +72,13 @@ class ManageClaims:
         known."""
         if dry_run:
             return [await self._tried(claim) for claim in claims]
-        found: dict[int, ClaimStanding | SlackwaterError] = {}
+        answers: dict[int, ClaimStanding | SlackwaterError] = {}
         by_tree: dict[str, dict[int, Submission]] = {}
         for place, claim in enumerate(claims):
             try:
                 declared = await self._trees.find(claim.quota)
             except NotFound as error:
-                found[place] = error
+                answers[place] = error
                 continue
             bound = claim.non_preemptible or declared.non_preemptible
             submission = Submission(claim if bound is claim.non_preemptible else replace(claim, non_preemptible=True))
@@ -87,12 +87,12 @@ class ManageClaims:
             arbiter = self.of(tree)
             for place, done in zip(submissions, await arbiter.note(list(submissions.values())), strict=True):
                 if done.result is not None:
-                    found[place] = arbiter.standing(done.result)
+                    answers[place] = arbiter.standing(done.result)
                 elif isinstance(done.error, Conflict | NotFound):
-                    found[place] = done.error
+                    answers[place] = done.error
                 else:
                     raise done.error or Unavailable(INTERRUPTED)
-        return [found[place] for place in range(len(claims))]
+        return [answers[place] for place in range(len(claims))]
 
     async def _tried(self, claim: QuotaClaim) -> ClaimStanding | SlackwaterError:
         try:
@@ -110,26 +110,28 @@ class ManageClaims:
 
     async def claim(self, quota: str, claim: str) -> ClaimStanding:
         """Returns one claim. Raises NotFound, Unavailable."""
-        found = await self.of(await self._tree_of(quota, claim)).claim(claim)
-        if found is None or found.kept.claim.quota != quota:
+        standing = await self.of(await self._tree_of(quota, claim)).claim(claim)
+        if standing is None or standing.kept.claim.quota != quota:
             raise NotFound(f"quota {quota} has no claim {claim}", code="claim_not_found")
-        return found
+        return standing
 
     async def find(self, claim: str) -> ClaimStanding:
         """Returns a claim of whatever quota. Raises NotFound, Unavailable."""
         async with self._store.unit_of_work() as unit:
-            kept = (await unit.find([claim])).get(claim)
-        found = None if kept is None else await self.of(kept.tree).claim(claim)
-        if found is None:
+            stored = (await unit.find([claim])).get(claim)
+        standing = None if stored is None else await self.of(stored.tree).claim(claim)
+        if standing is None:
             raise NotFound(f"there is no claim {claim}, or it ended long ago", code="claim_not_found")
-        return found
+        return standing
 
     async def claims(self, quota: str) -> Sequence[ClaimStanding]:
         """Returns the claims of a quota that have not ended: those that hold, then the queue. Raises NotFound,
         Unavailable."""
         view = await self.view_of(quota)
         standings = [
-            ClaimStanding(kept, view.places.get(kept.claim.id)) for kept in view.claims if kept.claim.quota == quota
+            ClaimStanding(stored, view.places.get(stored.claim.id))
+            for stored in view.claims
+            if stored.claim.quota == quota
         ]
         return sorted(standings, key=_by_place)
 
@@ -143,7 +145,7 @@ class ManageClaims:
         declared = self._trees.quotas().get(quota)
         trees = list(self._trees.names()) if declared is None else [declared.quota.tree]
         for past in [await self._past(tree, at) for tree in trees]:
-            if past is not None and any(each.name == quota for each in past.quotas):
+            if past is not None and any(figures.name == quota for figures in past.quotas):
                 return _past_view(past)
         raise _not_kept(f"quota {quota}", at)
 
@@ -162,7 +164,7 @@ class ManageClaims:
         """Returns how the claims of a tree differ from what agents report. A tree of which nothing but the default
         quota is declared leaves what runs without a claim alone. Raises Unavailable."""
         live = await self.of(tree).live()
-        declared = {name for name, each in self._trees.quotas().items() if each.quota.tree == tree}
+        declared = {name for name, document in self._trees.quotas().items() if document.quota.tree == tree}
         nodes = self._trees.nodes(tree) if declared - {CLUSTER} else ()
         ended = self._history.recent(tree, self._clock.now().timestamp())
         return observe_claims(live, ended, self._trees.running, frozenset(nodes), self._clock.now().timestamp())
@@ -177,7 +179,7 @@ class ManageClaims:
         """Returns how many claims of each quota have not ended, whether this replica knows their trees or not. Raises
         Unavailable."""
         async with self._store.unit_of_work() as unit:
-            return Counter(kept.claim.quota for kept in await unit.live())
+            return Counter(stored.claim.quota for stored in await unit.live())
 
     async def counts_for_change(self, unit: UnitOfWork, trees: Collection[str], revision: int) -> Mapping[str, int]:
         """Returns how many claims of each quota of these trees have not ended, for a change of quotas in the
@@ -198,7 +200,7 @@ class ManageClaims:
         used: dict[str, dict[str, int]] = {}
         async with self._store.unit_of_work() as unit:
             trees = {declared.quota.tree for declared in (*before.values(), *after.values())}
-            claims = [kept.claim for tree in sorted(trees) for kept in await unit.claims(tree)]
+            claims = [stored.claim for tree in sorted(trees) for stored in await unit.claims(tree)]
         for claim in claims:
             for sums, amounts in ((requested, claim.wants), (used, claim.holds)):
                 found = sums.setdefault(claim.quota, {})
@@ -206,8 +208,8 @@ class ManageClaims:
                     found[resource] = found.get(resource, 0) + amount
         old, new = (
             [
-                replace(each.quota, own_request=requested.get(name, {}), own_used=used.get(name, {}))
-                for name, each in sorted(declared.items())
+                replace(document.quota, own_request=requested.get(name, {}), own_used=used.get(name, {}))
+                for name, document in sorted(declared.items())
             ]
             for declared in (before, after)
         )
@@ -220,10 +222,10 @@ class ManageClaims:
             return (await self._trees.find(quota)).quota.tree
         except NotFound:
             async with self._store.unit_of_work() as unit:
-                kept = (await unit.find([claim])).get(claim)
-            if kept is None or kept.claim.quota != quota:
+                stored = (await unit.find([claim])).get(claim)
+            if stored is None or stored.claim.quota != quota:
                 raise
-            return kept.tree
+            return stored.tree
 
     async def _carry_out(self, request: ClaimRequest, *, dry_run: bool) -> tuple[ClaimStanding, bool]:
         arbiter = self.of(await self._tree_of(request.quota, request.id))

@@ -77,11 +77,11 @@ class ElasticQuotaHooks(Hooks[ElasticQuota, DeclaredQuota]):
         before = {name: declared.quota for name, declared in now.values.items()}
         for name in sorted(changed):
             if name in quotas:
-                found = [*refusals(quotas, quotas[name], claims), *_moved(before, quotas[name], claims)]
+                broken = [*refusals(quotas, quotas[name], claims), *_moved(before, quotas[name], claims)]
             else:
-                found = deletion_refusals(quotas, name, claims)
-            if found:
-                raise _refused(name, found)
+                broken = deletion_refusals(quotas, name, claims)
+            if broken:
+                raise _refused(name, broken)
 
     async def confirm(self, unit: Any, replaced: Sequence[StoredResource], would: QuotasInForce) -> None:
         """Refuse to take a quota from claims that were admitted since `prepare`, or are being admitted."""
@@ -126,14 +126,14 @@ def unoffered(quota: Quota, total: Amounts) -> str:
     if not any(total.values()):
         return ""
     missing = sorted({*quota.maximum, *quota.minimum} - {key for key, amount in total.items() if amount > 0})
-    found = [f"no node has {', '.join(missing)}: claims for it wait until one has"] if missing else []
-    found += [
+    warnings = [f"no node has {', '.join(missing)}: claims for it wait until one has"] if missing else []
+    warnings += [
         f"min {amount_text(resource, amount)} {resource} is more than the {amount_text(resource, total[resource])}"
         " of all nodes"
         for resource, amount in sorted(quota.minimum.items())
         if resource not in missing and amount > total[resource]
     ]
-    return f"quota {quota.name}: {'; '.join(found)}" if found else ""
+    return f"quota {quota.name}: {'; '.join(warnings)}" if warnings else ""
 
 
 def _readable(row: StoredResource) -> ElasticQuota | None:

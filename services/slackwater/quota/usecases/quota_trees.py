@@ -42,11 +42,11 @@ class QuotaTrees:
         """Returns a quota. Raises NotFound; Unavailable before the documents have been read: HTTP answers before."""
         if not self._quotas.is_loaded:
             raise Unavailable("the quotas have not been read yet; repeat the request")
-        found = self._quotas.now.values.get(quota)
-        if found is None:
+        document = self._quotas.now.values.get(quota)
+        if document is None:
             said = f"elasticquota {quota!r} does not exist; GET {ELASTIC_QUOTA.path} lists all"
             raise NotFound(said, code=ELASTIC_QUOTA.code("not_found"))
-        return found
+        return document
 
     async def find(self, quota: str) -> DeclaredQuota:
         """Returns a quota, also one that was stored elsewhere a moment ago. Raises NotFound, Unavailable."""
@@ -97,7 +97,7 @@ class QuotaTrees:
 
     def all_totals(self) -> Mapping[str, Amounts]:
         """Returns what each pool has, by tree."""
-        return {tree: found.total for tree, found in self._totals.now(self._pools()).items()}
+        return {tree: totals.total for tree, totals in self._totals.now(self._pools()).items()}
 
     def nodes(self, tree: str) -> Sequence[str]:
         """Returns the nodes whose resources a tree gives out."""
@@ -107,8 +107,8 @@ class QuotaTrees:
         """Returns the pool of each of these nodes; of none, the pools of the tree by themselves."""
         if not nodes:
             named = sorted({pool.pool for pool in self._pools() if pool.tree == tree})
-            found = named or sorted(set(self._totals.pools_of(self.nodes(tree)).values()))
-            return {pool: pool for pool in found}
+            pool_names = named or sorted(set(self._totals.pools_of(self.nodes(tree)).values()))
+            return {pool: pool for pool in pool_names}
         return self._totals.pools_of(nodes)
 
     @property

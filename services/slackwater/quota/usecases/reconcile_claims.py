@@ -55,16 +55,16 @@ class ReconcileClaims:
         observed = await self._claims.observed(tree)
         if observed.notices:
             await self._claims.of(tree).note(observed.notices)
-        await self._record(tree, {found.workload: found for found in observed.unclaimed})
-        self._meter.unclaimed(tree_key(tree), [found.reason.value for found in observed.unclaimed])
+        await self._record(tree, {workload.workload: workload for workload in observed.unclaimed})
+        self._meter.unclaimed(tree_key(tree), [workload.reason.value for workload in observed.unclaimed])
 
     async def _record(self, tree: str, unclaimed: dict[str, UnclaimedWorkload]) -> None:
-        known, now = self._recorded.get(tree, {}), self._clock.now()
-        new = [found for name, found in sorted(unclaimed.items()) if known.get(name) != found.reason.value]
+        recorded, now = self._recorded.get(tree, {}), self._clock.now()
+        new = [workload for name, workload in sorted(unclaimed.items()) if recorded.get(name) != workload.reason.value]
         if new:
             async with self._store.unit_of_work() as unit:
-                for found in new:
-                    decision = unclaimed_decision(found, now.timestamp())
-                    record = finding_record(decision, found.evidence, tree, now)
+                for workload in new:
+                    decision = unclaimed_decision(workload, now.timestamp())
+                    record = finding_record(decision, workload.evidence, tree, now)
                     await unit.publish(decision_event(record, None, SERVICE))
-        self._recorded[tree] = {name: found.reason.value for name, found in unclaimed.items()}
+        self._recorded[tree] = {name: workload.reason.value for name, workload in unclaimed.items()}

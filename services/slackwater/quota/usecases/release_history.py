@@ -44,9 +44,9 @@ class ReleaseHistory:
         self._releases = _releases(ended)
         self._outcomes = _outcomes(ended)
         self._ended = {}
-        for kept in ended:
-            if kept.claim.admitted_s is not None:
-                self._ended.setdefault(kept.tree, []).append(kept.claim)
+        for stored in ended:
+            if stored.claim.admitted_s is not None:
+                self._ended.setdefault(stored.tree, []).append(stored.claim)
 
     def recent(self, tree: str, now_s: float) -> Sequence[QuotaClaim]:
         """Returns the claims of a tree that held something and ended lately."""
@@ -80,19 +80,19 @@ class ReleaseHistory:
 
 
 def _releases(ended: Iterable[KeptClaim]) -> dict[str, list[QuotaRelease]]:
-    found: dict[str, list[QuotaRelease]] = {}
-    for kept in ended:
-        claim = kept.claim
+    releases: dict[str, list[QuotaRelease]] = {}
+    for stored in ended:
+        claim = stored.claim
         if claim.admitted_s is not None and claim.ended_s is not None:
-            found.setdefault(claim.quota, []).append(QuotaRelease(claim.ended_s, claim.admitted))
-    return found
+            releases.setdefault(claim.quota, []).append(QuotaRelease(claim.ended_s, claim.admitted))
+    return releases
 
 
 def _outcomes(ended: Sequence[KeptClaim]) -> dict[str, list[EstimateOutcome]]:
-    found: dict[str, list[EstimateOutcome]] = {}
-    for kept in ended:
-        claim = kept.claim
-        if kept.estimate is not None and claim.admitted_s is not None:
+    outcomes: dict[str, list[EstimateOutcome]] = {}
+    for stored in ended:
+        claim = stored.claim
+        if stored.estimate is not None and claim.admitted_s is not None:
             waited = claim.admitted_s - claim.submitted_s
-            found.setdefault(claim.quota, []).append(EstimateOutcome(kept.estimate, waited))
-    return found
+            outcomes.setdefault(claim.quota, []).append(EstimateOutcome(stored.estimate, waited))
+    return outcomes

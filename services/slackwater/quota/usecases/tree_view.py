@@ -43,18 +43,20 @@ class TreeView:
 
     def reclaiming(self) -> Sequence[QuotaClaim]:
         """Returns the claims that have to end, in the order of their deadlines."""
-        found = [(claim.reclaim.deadline_s, claim.id, claim) for claim in self._live() if claim.reclaim is not None]
-        return [claim for _, _, claim in sorted(found, key=lambda each: each[:2])]
+        by_deadline = [
+            (claim.reclaim.deadline_s, claim.id, claim) for claim in self._live() if claim.reclaim is not None
+        ]
+        return [claim for _, _, claim in sorted(by_deadline, key=lambda entry: entry[:2])]
 
     def _live(self) -> list[QuotaClaim]:
-        return [kept.claim for kept in self.claims]
+        return [stored.claim for stored in self.claims]
 
     def past(self, now_s: float) -> PastTree:
         """Returns what is remembered of it."""
         requested, used = dict[str, dict[str, int]](), dict[str, dict[str, int]]()
-        for kept in self.claims:
-            for sums, amounts in ((requested, kept.claim.wants), (used, kept.claim.holds)):
-                sums[kept.claim.quota] = added(sums.get(kept.claim.quota, {}), amounts)
+        for stored in self.claims:
+            for sums, amounts in ((requested, stored.claim.wants), (used, stored.claim.holds)):
+                sums[stored.claim.quota] = added(sums.get(stored.claim.quota, {}), amounts)
         return PastTree(self.tree, now_s, self.generation, self.totals, list(self.quotas.values()), requested, used)
 
 
@@ -92,5 +94,5 @@ def wait_note(claim: QuotaClaim, place: QueuePlace, leave: ReclaimLeave, setting
 
 def show_figures(view: TreeView, meter: QuotaMetrics, now: datetime) -> None:
     """Put the figures of a tree on the meter."""
-    claims = {kept.claim.id: kept.claim for kept in view.claims}
+    claims = {stored.claim.id: stored.claim for stored in view.claims}
     meter.show(tree_key(view.tree), tree_figures(view.accounts, claims, now.timestamp()), now.timestamp())

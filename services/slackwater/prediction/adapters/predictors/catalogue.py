@@ -43,7 +43,7 @@ class Catalogue:
 
     def all(self) -> Sequence[PredictorDescription]:
         """Returns every model that can be loaded, by name."""
-        return [found for name in registry.names() if (found := _whole(name)) is not None]
+        return [description for name in registry.names() if (description := _whole(name)) is not None]
 
     def one(self, name: str) -> PredictorDescription:
         """Returns the named model. Raises InvalidInput if it is unknown, Misconfigured if it cannot be loaded."""
@@ -52,8 +52,8 @@ class Catalogue:
 
 def describe(name: str) -> PredictorDescription:
     """Returns the named model; see Catalogue.one."""
-    known = registry.predictor(name)
-    form = known.settings
+    predictor = registry.predictor(name)
+    form = predictor.settings
     try:
         defaults, schema = form(), form.model_json_schema()
         version = registry.make_model(name, {}, "cpu").version
@@ -88,10 +88,10 @@ def reference_page() -> str:
         "`slackwater get predictors` and `slackwater describe predictor NAME` include installed ones. How to",
         "[choose](../how-to/choose-a-model.md) and [set](../how-to/set-a-predict-policy.md) one.",
     ]
-    known: dict[tuple[Setting, ...], str] = {}
+    names_by_settings: dict[tuple[Setting, ...], str] = {}
     for name in sorted(registry.BUILT_IN):
         settings = tuple(settings_of(describe(name)))
-        same = known.setdefault(settings, name)
+        same = names_by_settings.setdefault(settings, name)
         described = [_line(setting) for setting in settings] if same == name else [f"Settings of `{same}`."]
         lines += ["", f"## {name}", "", describe(name).text, "", *described]
     return "\n".join([*lines, ""])
