@@ -12,7 +12,7 @@ from tests.support.postgres_twin.functions import elements_of
 from tests.support.postgres_twin.plan import CompiledStatement, StatementResult
 from tests.support.postgres_twin.queries import compiled_query
 from tests.support.postgres_twin.scopes import PARAMETERS, CompiledQuery, Execution, Frame, Scope, Statement
-from tests.support.postgres_twin.statement_parser import parse_statement
+from tests.support.postgres_twin.sql_statements import parse_statement
 from tests.support.postgres_twin.syntax import Copy, Insert, LockTable, Nothing, Query, Select, Update
 from tests.support.postgres_twin.syntax import Statement as Parsed
 from tests.support.postgres_twin.transactions import (
