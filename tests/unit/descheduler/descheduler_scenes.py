@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx2
@@ -19,12 +19,14 @@ from slackwater.descheduler.settings import DeschedulerSettings
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.envelope import event_of
 from slackwater.events.measures import PodUsage
+from slackwater.events.migration_changed import MigrationChanged
 from slackwater.events.move_proposed import MoveProposed
 from slackwater.events.node_scheduling_changed import NodeSchedulingChanged
 from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.waterline_crossed import WaterlineCrossed
 from slackwater.model.pods import Pod
+from slackwater.podmigration.jobs import job_name
 from slackwater.runtime.http import build_app
 from slackwater.runtime.settings import HttpSettings
 
@@ -163,3 +165,28 @@ async def client_of(service: DeschedulerService) -> AsyncIterator[httpx2.AsyncCl
     app = build_app(service.routers(), no_checks, HttpSettings.local())
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
         yield client
+
+
+async def hot_scene() -> DeschedulerScene:
+    """n0 uses 3.6 of 4 cores, n1 nothing."""
+    scene = DeschedulerScene()
+    for number in range(4):
+        scene.run(f"p{number}", "n0", 900)
+    return scene
+
+
+def job_ended(
+    move: MoveProposed, now: datetime, phase: str = "Succeeded", outcome: str = "moved", reason: str = "Complete"
+) -> MigrationChanged:
+    return MigrationChanged(
+        job=job_name(move.id),
+        source="descheduler",
+        pod_uid=move.pod_uid,
+        node=move.node,
+        target_node=move.target,
+        phase=phase,
+        step="ended",
+        reason=reason,
+        outcome=outcome,
+        changed_at=now,
+    )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import datetime
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from descheduler_scenes import CORE, SPEC, DeschedulerScene, client_of
+from descheduler_scenes import CORE, SPEC, DeschedulerScene, client_of, hot_scene, job_ended
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.reports import pod
@@ -22,22 +21,12 @@ from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.descheduling.documents import DeschedulerProfile
 from slackwater.descheduling.profile import CycleTrigger, DeclaredProfile
 from slackwater.events.eviction_completed import EvictionCompleted, EvictionOutcome
-from slackwater.events.migration_changed import MigrationChanged
-from slackwater.events.move_proposed import MoveProposed
 from slackwater.events.reclaim_requested import ReclaimRequested
 from slackwater.model.nodes import PodDetail
 from slackwater.model.placement_rules import AntiAffinityRule, NodeTaint, PlacementRules, PodToleration, SpreadRule
 from slackwater.model.pods import PodStatus
 from slackwater.podmigration.jobs import MigrationMode, job_name
 from slackwater.resources.hooks import InForce
-
-
-async def hot_scene() -> DeschedulerScene:
-    """n0 uses 3.6 of 4 cores, n1 nothing."""
-    scene = DeschedulerScene()
-    for number in range(4):
-        scene.run(f"p{number}", "n0", 900)
-    return scene
 
 
 async def test_a_hot_node_is_relieved_and_the_record_repeats_the_decision() -> None:
@@ -170,37 +159,6 @@ async def test_a_move_that_is_pending_counts_on_its_target() -> None:
         await scene.add_nodes("n0", "n1")
         found = await scene.cycles(4, moves=False)
     assert [len(moves) for moves in found] == [2, 0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("phase", "reason"), [("Failed", "ForbiddenMigratePod"), ("Failed", "Timeout"), ("Aborted", "Aborted")]
-)
-async def test_a_refused_move_relieves_no_node_and_its_pod_is_left_for_the_rest(phase: str, reason: str) -> None:
-    scene = await hot_scene()
-    async with scene.running({**SPEC, "rest": {"restSeconds": 25}}) as service, client_of(service) as client:
-        await scene.add_nodes("n0", "n1")
-        (first,) = await scene.cycles(1, moves=False)
-        for move in first:
-            await scene.publish(job_ended(move, scene.scene.clock.now(), phase, "old_pod_runs", reason))
-        held = (await client.get("/v1/descheduling/plans/p")).json()["refusals"]
-        (others,) = await scene.cycles(1, moves=False)
-        for move in others:
-            await scene.publish(job_ended(move, scene.scene.clock.now(), phase, "old_pod_runs", reason))
-        (none, *later) = await scene.cycles(4, moves=False)
-    assert held == {"move_failed": 2}
-    assert [move.pod_uid for move in others] == [uid for uid in scene.places if uid not in {m.pod_uid for m in first}]
-    assert not none, "all four rest"
-    assert {move.pod_uid for moves in later for move in moves} == {move.pod_uid for move in first}
-
-
-async def test_a_move_that_is_under_way_or_has_begun_to_disturb_its_pod_stays_pending() -> None:
-    scene = await hot_scene()
-    async with scene.running():
-        await scene.add_nodes("n0", "n1")
-        (first,) = await scene.cycles(1, moves=False)
-        await scene.publish(job_ended(first[0], scene.scene.clock.now(), "Running", "", "Evicting"))
-        await scene.publish(job_ended(first[1], scene.scene.clock.now(), "Failed", "replacement_pending", "Timeout"))
-        assert await scene.cycles(2, moves=False) == [[], []]
 
 
 async def test_a_new_owner_goes_on_with_the_rest_of_the_last_one() -> None:
@@ -413,23 +371,6 @@ async def test_the_moves_of_a_cycle_are_kept_as_an_applied_plan() -> None:
         plan = (await client.get(f"/v1/move-plans/{listed['id']}")).json()
     assert (plan["state"], plan["cycle"], plan["decision_id"]) == ("applied", 1, first[0].decision_id)
     assert [step["job"] for step in plan["steps"]] == [job_name(move.id) for move in first]
-
-
-def job_ended(
-    move: MoveProposed, now: datetime, phase: str = "Succeeded", outcome: str = "moved", reason: str = "Complete"
-) -> MigrationChanged:
-    return MigrationChanged(
-        job=job_name(move.id),
-        source="descheduler",
-        pod_uid=move.pod_uid,
-        node=move.node,
-        target_node=move.target,
-        phase=phase,
-        step="ended",
-        reason=reason,
-        outcome=outcome,
-        changed_at=now,
-    )
 
 
 async def _settled(loads: list[int], nodes: int) -> tuple[list[int], DeschedulerScene]:

@@ -108,7 +108,7 @@ MOVES = (
         "descheduler.domain.move_jobs:open_moves",
         "if job is None or not job.left_pod:",
         "if True:",
-        "unit/descheduler/test_descheduler_service.py",
+        "unit/descheduler/test_refused_moves.py",
     ),
     guard(
         "refused pod proposed again at once",
@@ -116,7 +116,7 @@ MOVES = (
         "descheduler.domain.move_jobs:open_moves",
         "elif now_s - job.changed_s < rest_s:",
         "elif False:",
-        "unit/descheduler/test_descheduler_service.py",
+        "unit/descheduler/test_refused_moves.py",
     ),
     _mutant(
         "loop detector off",
