@@ -79,12 +79,8 @@ class ArbitrationArgs:
     def selectable(self, queued: int) -> int:
         """Returns how many jobs a round selects, with `queued` jobs still in the queue. Rounded up, so that a slow
         queue gets one, as with an interval of 0: then a round is due at once."""
-        whole = (
-            1
-            if not self.interval_s
-            else math.ceil(self.process_queue_qps * self.interval_s * self.job_select_ratio - 1e-9)
-        )
-        return max(whole - queued, 0)
+        whole = math.ceil(self.process_queue_qps * self.interval_s * self.job_select_ratio - 1e-9)
+        return max(max(whole, 1) - queued, 0)
 
 
 class HoldFilter(StrEnum):
