@@ -14,6 +14,7 @@ from tests.support.clock import EPOCH
 from tests.support.kinds import no_checks
 from tests.support.reports import described, pod_usage, report
 from tests.support.scene import Scene
+from tests.support.windows import window_of
 from verdicts import Adaptor, Case, Verdict, compare, differ, not_covered, wanted
 
 from slackwater.cluster.fold import ClusterFold
@@ -131,6 +132,7 @@ async def _report(scene: Scene, now: datetime) -> None:
     for name, running in (("hot", pods), ("idle", ())):
         sent = report(name, 1, now, cpu_milli=900 * len(running), pods=running)
         await scene.bus.publish(event_of(sent, source="tests", time=now))
+        await scene.bus.publish(event_of(window_of(sent), source="tests", time=now))
     await scene.settle()
 
 
