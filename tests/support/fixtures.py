@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-
-# gRPC's fork handlers abort a child that a test forks while a server of this process has threads; no child of a
-# test uses gRPC. It is read when grpc is imported, so it stands before every import of the product.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import pytest
 from tests.support.nats_server import bus, nats_url

@@ -41,8 +41,8 @@ INPUT_GUARDS = (
         "items and fields not bounded",
         "a list or object of any length is read",
         "model.reading_budget:_check_levels",
-        "if (found := excess.search(marks)) is not None:",
-        "if (found := None) is not None:",
+        "if (match := excess.search(marks)) is not None:",
+        "if (match := None) is not None:",
         "unit/model/test_reading_budget.py",
     ),
     guard(

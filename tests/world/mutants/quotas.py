@@ -170,8 +170,8 @@ QUOTAS = (
         (
             Edit(
                 "quota.usecases.manage_claims:ManageClaims.counts",
-                "for kept in await unit.live()",
-                "for kept in await unit.live() if kept.tree in self._trees.names()",
+                "for stored in await unit.live()",
+                "for stored in await unit.live() if stored.tree in self._trees.names()",
             ),
             Edit(
                 "quota.usecases.manage_claims:ManageClaims.counts_for_change",
