@@ -75,6 +75,8 @@ class FollowDocuments:
         """When to read the documents of a kind again."""
         self._read: set[str] = set()
         self._waits: dict[str, datetime] = {}
+        self._moved: set[str] = set()
+        """Kinds of which a document was stored or deleted in this round."""
         self._failures: dict[str, int] = {}
         self._written: dict[str, tuple[Mapping[str, Any], str]] = {}
         self.refusals: dict[str, str] = {}
@@ -113,6 +115,7 @@ class FollowDocuments:
             self._wait(key, error, "refused")
         for key, error in await _attempted(plan.changes, self._put):
             await self._note_refused(key, error)
+        self._hasten()
         for plural in self._plurals():
             for resource in self._resources.items(plural).values():
                 await self._write_status(plural, resource)
@@ -180,7 +183,7 @@ class FollowDocuments:
                 self._waits[key] = self._clock.now() + timedelta(seconds=RETRY_SECONDS)
             else:
                 self._clear_failures(key)
-                self._hasten(plural)
+                self._moved.add(plural)
         return None
 
     async def _note_refused(self, key: str, error: SlackwaterError) -> None:
@@ -215,7 +218,7 @@ class FollowDocuments:
         self._stored.pop(key, None)
         self._written.pop(key, None)
         self._clear_failures(key)
-        self._hasten(plural)
+        self._moved.add(plural)
         self._meter.answered(kind.name, "deleted")
         return None
 
@@ -240,13 +243,14 @@ class FollowDocuments:
         self.refusals[key] = error.message
         self._meter.answered(DOCUMENT_KINDS[key.partition("/")[0]][0].name, result)
 
-    def _hasten(self, plural: str) -> None:
-        """Let no document of a kind wait for long after another one was stored or deleted: its parent may be there
-        now, or its last child gone."""
+    def _hasten(self) -> None:
+        """Let no document of a kind wait for long of which another one was stored or deleted in this round, before or
+        after it was refused itself: its parent may be there now, or its last child gone."""
         soon = self._clock.now() + timedelta(seconds=RETRY_SECONDS)
         for key, until in self._waits.items():
-            if key.startswith(f"{plural}/"):
+            if key.partition("/")[0] in self._moved:
                 self._waits[key] = min(until, soon)
+        self._moved.clear()
 
     def _clear_failures(self, key: str) -> None:
         for notes in (self._failures, self._waits, self.refusals):
