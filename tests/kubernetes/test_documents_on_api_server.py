@@ -27,6 +27,7 @@ from slackwater.resources import catalog
 from slackwater.resources.kind import Kind
 from slackwater.resources.kinds.autonomy import AUTONOMY
 from slackwater.resources.kinds.cluster_colocation_profile import CLUSTER_COLOCATION_PROFILE as PROFILE
+from slackwater.resources.kinds.elastic_quota import ELASTIC_QUOTA as QUOTA
 from slackwater.resources.kinds.predict_policy import PREDICT_POLICY
 from slackwater.runtime.http import build_app
 from slackwater.runtime.resource_routes import resource_router
@@ -175,6 +176,36 @@ def otherwise(definition: Mapping[str, Any], change: str) -> dict[str, Any]:
     changed = {**ours, "storage": False, "served": change == "newer-stored"}
     made["spec"]["versions"] = [changed, copy.deepcopy({**ours, "name": "v1beta1"})]
     return made
+
+
+def merge(rest: Rest, path: str, change: Mapping[str, Any]) -> None:
+    headers = {"content-type": "application/merge-patch+json"}
+    answer = rest.client.patch(path, json=dict(change), headers=headers)
+    assert answer.is_success, answer.text
+
+
+TREE = {"a-root": "", "b-branch": "a-root", "c-leaf": "b-branch", "d-leaf": "b-branch"}
+ORDER = ["b-branch", "d-leaf", "a-root", "c-leaf"]
+
+
+async def test_a_tree_of_quotas_goes_from_the_middle(real: RealDriver, rest: Rest) -> None:
+    """A finalizer holds one leaf for a while; what was refused before its children went is gone in the end."""
+    site = DocumentSite(real, rest)
+    async with site.running() as service:
+        for name in ("a-root", "c-leaf", "b-branch", "d-leaf"):  # a leaf comes before its parent
+            spec: dict[str, Any] = {"isParent": "leaf" not in name, "max": {"cpu": "8"}}
+            await site.apply(QUOTA, name, **spec, **({"parent": TREE[name]} if TREE[name] else {}))
+        await eventually(_async(lambda: site.stored(QUOTA).keys() >= TREE.keys()))
+        leaf = f"{path_of(QUOTA)}/c-leaf"
+        await asyncio.to_thread(merge, rest, leaf, {"metadata": {"finalizers": ["example.com/hold"]}})
+        for name in ORDER:
+            await site.delete(QUOTA, name)
+        await asyncio.sleep(1.0)
+        await asyncio.to_thread(merge, rest, leaf, {"metadata": {"finalizers": None}})
+        await asyncio.to_thread(wait_until, lambda: rest.client.get(leaf).status_code == 404, "the leaf is gone")
+        await eventually(_async(lambda: not site.stored(QUOTA).keys() & TREE.keys()))
+        (check,) = (check for check in await service.checks() if check.name == "kubernetes-documents")
+        assert check.detail == ""
 
 
 async def eventually(reached: Callable[[], Any]) -> Any:

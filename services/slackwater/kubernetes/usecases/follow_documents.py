@@ -117,7 +117,7 @@ class FollowDocuments:
             await self._note_refused(key, error)
         self._hasten()
         for plural in self._plurals():
-            for resource in self._resources.items(plural).values():
+            for resource in list(self._resources.items(plural).values()):  # they change while one is written
                 await self._write_status(plural, resource)
         times = [*self._compared.values(), *([] if plan.again_at is None else [plan.again_at]), *self._waits.values()]
         return min((at for at in times if at > now), default=None)
