@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.support.api_server import MemoryApiServer
 from tests.support.kinds import KindScene, no_checks
 from tests.unit.kubernetes.test_kubernetes_service import PATIENCE_SECONDS, Cluster
 
@@ -139,6 +140,25 @@ async def test_a_resource_is_stored_by_the_name_of_the_cluster_and_answered(clus
         cluster.server.delete(AUTONOMIES, "gold")
         await cluster.seconds(2)
     assert cluster.stored("autonomies") == {}
+
+
+async def test_a_resource_that_comes_while_a_status_is_written_is_followed_too(
+    cluster: DocumentCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = MemoryApiServer.apply_status
+
+    async def write_slowly(server: MemoryApiServer, *arguments: Any) -> Any:
+        monkeypatch.undo()
+        server.put(AUTONOMIES, {"metadata": {"name": "late"}, "spec": {"mode": "evict", "nodePool": "late"}})
+        for _ in range(20):  # the watch has shown it by then
+            await asyncio.sleep(0)
+        return await write(server, *arguments)
+
+    async with cluster.running():
+        monkeypatch.setattr(MemoryApiServer, "apply_status", write_slowly)
+        await cluster.apply(AUTONOMIES, "gold", mode="evict", nodePool="gold")
+        await cluster.seconds(5)
+        assert cluster.names("autonomies") == {"gold", "late"}
 
 
 async def test_what_its_author_is_to_know_is_in_the_condition_of_a_resource_that_is_followed(
