@@ -94,9 +94,9 @@ class PodTable:
     def describe(self, rows: Rowed, described: Sequence[Pod]) -> None:
         """Facts of the pods that run."""
         self._facts.reserve(self._rows.count)
-        known = self._facts.described
+        before = self._facts.described
         for row, pod in zip(rows.tolist(), described, strict=True):
-            last = known[row]
+            last = before[row]
             if last is not pod and last != pod:
                 self._set_facts(row, pod)
 

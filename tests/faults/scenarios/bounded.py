@@ -37,6 +37,7 @@ from tests.faults.site import SERVICES, Site, harness_bus, pending, site
 from tests.faults.supervisor import REPOSITORY, cpu_seconds, python_path, until
 from tests.support.reports import described
 
+from slackwater.bus.access.floods import MOST_HOLD_SECONDS
 from slackwater.bus.admin.permissions import agent_user
 from slackwater.bus.connect.access import AGENT_API_PREFIX
 from slackwater.bus.connect.nats_bus import NatsBus
@@ -52,8 +53,8 @@ FEW_WAIT: Final = 300
 """Messages that wait while honest agents go on."""
 NAMED_SECONDS: Final = 15.0
 """Missing reports are counted when their window closes."""
-HELD_SECONDS: Final = 90.0
-"""A hold of 30 s, or of a minute where a second attack floods."""
+HELD_SECONDS: Final = MOST_HOLD_SECONDS + 30.0
+"""Each attack that is held is held twice as long as the one before."""
 WARM_SECONDS, RECOVERY_SECONDS, PROBE_SECONDS, ANSWER_SECONDS = 10.0, 90.0, 1.0, 5.0
 ATTACKS: Final = (
     "invalid items", "deep and wide", "packed bombs", "flood", "full streams", "connections", "half requests",

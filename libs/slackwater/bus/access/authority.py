@@ -121,8 +121,8 @@ class AccessAuthority:
         accounts = [self.account(name).public for name in (CONTROL, ENROLMENT)]
         lookups = [ask(account) for account in accounts for ask in (claims_lookup, account_info)]
         lookups += [account_connections(self.account(ENROLMENT).public), kick("*")]
-        asked = [CLAIMS_UPDATE, ACCOUNTS_TRAFFIC, CONNECTIONS, *lookups]
-        claims = user_claims(None, asked, [f"{inbox_of(SYSTEM_USER)}.>", NEW_CONNECTIONS])
+        questions = [CLAIMS_UPDATE, ACCOUNTS_TRAFFIC, CONNECTIONS, *lookups]
+        claims = user_claims(None, questions, [f"{inbox_of(SYSTEM_USER)}.>", NEW_CONNECTIONS])
         return self._issue(self.account(SYSTEM), SYSTEM_USER, claims)
 
     def agent_account(

@@ -78,8 +78,8 @@ class ChurnWatch:
         """Returns why an account is held that has one more connection."""
         if self._connections.acquire(account, at_seconds):
             return None
-        each = round(1 / CONNECTION_SECONDS)
-        return Churn(account, f"more than {CONNECTIONS_AT_ONCE} connections at once, then {each} a second")
+        per_second = round(1 / CONNECTION_SECONDS)
+        return Churn(account, f"more than {CONNECTIONS_AT_ONCE} connections at once, then {per_second} a second")
 
 
 def _sign(last: AgentConnection, now: AgentConnection) -> str:
