@@ -48,13 +48,14 @@ _Signed = Annotated[
 ]
 _Known = Annotated[int, Interval(ge=UNKNOWN, le=MOST_MEMORY_BYTES), Meta(ge=UNKNOWN, le=MOST_MEMORY_BYTES)]
 _Parts = Annotated[int, Interval(ge=UNKNOWN, le=int(MOST_RATIO * PARTS)), Meta(ge=UNKNOWN, le=int(MOST_RATIO * PARTS))]
-_absent = Field(exclude_if=operator.not_)
-Differences = Annotated[Items[_Signed], _absent]
-Amounts = Annotated[Items[_Known], _absent]
+ABSENT: Final = Field(exclude_if=operator.not_)
+"""A column that is omitted if empty."""
+Differences = Annotated[Items[_Signed], ABSENT]
+Amounts = Annotated[Items[_Known], ABSENT]
 """A column of amounts; UNKNOWN where a pod has none. Absent: no pod has one."""
-Parts = Annotated[Items[_Parts], _absent]
+Parts = Annotated[Items[_Parts], ABSENT]
 """A column of ratios in parts per ten thousand; otherwise as Amounts."""
-Counts = Annotated[Items[Samples], _absent]
+Counts = Annotated[Items[Samples], ABSENT]
 Place = Annotated[int, Interval(ge=0, le=MOST_PODS - 1), Meta(ge=0, le=MOST_PODS - 1), Field(examples=[0])]
 
 
@@ -99,7 +100,7 @@ class MeasureColumns:
     memory_high_bytes: Amounts = ()
     original_memory_high_bytes: Amounts = ()
     reclaimable_bytes: Amounts = ()
-    unread: Annotated[Items[UnreadLimit], _absent] = ()
+    unread: Annotated[Items[UnreadLimit], ABSENT] = ()
 
 
 class ReportColumns(BaseModel):
@@ -123,9 +124,9 @@ class ReportColumns(BaseModel):
     roster: Name
     roster_slot: Slot = 0
     pods: MeasureColumns = MeasureColumns()
-    disks: Annotated[Items[DiskUse], _absent] = ()
-    links: Annotated[Items[LinkUse], _absent] = ()
-    host_apps: Annotated[Items[HostAppUsage], _absent] = ()
+    disks: Annotated[Items[DiskUse], ABSENT] = ()
+    links: Annotated[Items[LinkUse], ABSENT] = ()
+    host_apps: Annotated[Items[HostAppUsage], ABSENT] = ()
     alone: bool = Field(default=False, exclude_if=operator.not_)
     prod_refault_bytes_per_second: RefaultRate | None = Field(default=None, exclude_if=is_unknown)
     node_free_bytes: KnownBytes = None
@@ -182,17 +183,18 @@ def _distributions(values: Sequence[Distribution]) -> DistributionColumns:
     counts = count[:1] if len(set(count)) <= 1 else count
     return DistributionColumns(
         avg=tuple(average) if any(average) else (),
-        p50=_differences(p50, average),
-        p90=_differences(p90, p50),
-        p95=_differences(p95, p90),
-        p99=_differences(p99, p95),
-        max=_differences(highest, p99),
-        last=_differences(last, average),
+        p50=differences(p50, average),
+        p90=differences(p90, p50),
+        p95=differences(p95, p90),
+        p99=differences(p99, p95),
+        max=differences(highest, p99),
+        last=differences(last, average),
         count=tuple(counts) if any(counts) else (),
     )
 
 
-def _differences(values: list[int], before: list[int]) -> tuple[int, ...]:
+def differences(values: list[int], before: list[int]) -> tuple[int, ...]:
+    """Returns the values as differences to the column before; empty if there are none."""
     column = tuple(map(operator.sub, values, before))
     return column if any(column) else ()
 
@@ -200,17 +202,24 @@ def _differences(values: list[int], before: list[int]) -> tuple[int, ...]:
 def check(columns: MeasureColumns, count: int) -> None:
     """Raises InvalidColumns unless each column has `count` numbers, and usage is that of a machine."""
     lengths = {len(column) for name in COLUMNS if (column := getattr(columns, name))}
-    for distribution in (columns.cpu_milli, columns.memory_bytes):
-        lengths |= {len(column) for name in VALUES[:-1] if (column := getattr(distribution, name))}
-        if distribution.count and len(distribution.count) not in {1, count}:
-            raise InvalidColumns(f"pods: {len(distribution.count)} counts, the roster has {count} pods")
     if lengths - {count}:
-        raise InvalidColumns(f"pods: columns of {sorted(lengths)} numbers, the roster has {count} pods")
+        raise InvalidColumns(f"pods: columns of {sorted(lengths)} numbers for {count} pods")
     if any(unread.place >= count for unread in columns.unread):
         raise InvalidColumns(f"pods.unread: a place beyond the {count} pods of the roster")
-    if not (_is_surely_bounded(columns.cpu_milli) and _is_surely_bounded(columns.memory_bytes)):
-        tables = (table_of(columns.cpu_milli, count), table_of(columns.memory_bytes, count))
-        if any(min(column) < 0 or max(column) > MOST_MEMORY_BYTES for table in tables for column in table[:-1]):
+    check_distributions((columns.cpu_milli, columns.memory_bytes), count)
+
+
+def check_distributions(distributions: Iterable[DistributionColumns], count: int) -> None:
+    """As `check`, for usage alone."""
+    for columns in distributions:
+        lengths = {len(column) for name in VALUES[:-1] if (column := getattr(columns, name))}
+        if lengths - {count}:
+            raise InvalidColumns(f"pods: columns of {sorted(lengths)} numbers for {count} pods")
+        if columns.count and len(columns.count) not in {1, count}:
+            raise InvalidColumns(f"pods: {len(columns.count)} counts for {count} pods")
+        if not _is_surely_bounded(columns) and any(
+            min(column) < 0 or max(column) > MOST_MEMORY_BYTES for column in table_of(columns, count)[:-1]
+        ):
             raise InvalidColumns("pods: usage below zero, or beyond any machine")
 
 

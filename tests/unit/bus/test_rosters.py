@@ -352,7 +352,7 @@ def test_a_column_of_another_length_than_the_roster_is_refused(column: str, chan
     for step in way:
         holder = holder[step]
     holder[last] = holder[last][:change] if change < 0 else [*holder[last], 1]
-    with pytest.raises(Undecodable, match="the roster has 3 pods") as refusal:
+    with pytest.raises(Undecodable, match="for 3 pods") as refusal:
         decode_body(UsageReported, json.dumps(sent).encode())
     assert (refusal.value.code, refusal.value.field) == ("invalid_payload", "pods")
 
