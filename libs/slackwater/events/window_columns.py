@@ -6,9 +6,9 @@ on no other message, and its readers keep no rosters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter, itemgetter
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,8 +18,10 @@ from slackwater.events.report_columns import (
     VALUES,
     DistributionColumns,
     InvalidColumns,
+    alike,
     check_distributions,
     differences,
+    spread,
     table_of,
 )
 from slackwater.events.windowed_usage import WindowedHostApp, WindowedPod, WindowedUsage
@@ -40,7 +42,6 @@ from slackwater.model.quantities import Resources
 from slackwater.model.records import record
 from slackwater.model.tiers import QoSClass, Tier
 
-T = TypeVar("T")
 _Names = Annotated[Items[Name], ABSENT]
 
 
@@ -105,19 +106,14 @@ _STATISTICS: Final = tuple(map(VALUES.index, ("avg", "p90", "p95", "max")))
 def columns_of(pods: Sequence[WindowedPod]) -> WindowPodColumns:
     """Returns pods as columns, in their order."""
     described, usages = [pod.pod for pod in pods], [pod.usage for pod in pods]
-    columns: dict[str, Any] = {name: _alike(map(attrgetter(field), described)) for name, field in _OF_PODS.items()}
+    columns: dict[str, Any] = {name: alike(map(attrgetter(field), described)) for name, field in _OF_PODS.items()}
     return WindowPodColumns(
         uids=tuple(pod.uid for pod in described),
-        labels=_alike(pod.labels for pod in described) if any(pod.labels for pod in described) else (),
-        cpu_milli=_distributions(usages, "cpu_{}_milli", _alike(usage.samples for usage in usages)),
+        labels=alike(pod.labels for pod in described) if any(pod.labels for pod in described) else (),
+        cpu_milli=_distributions(usages, "cpu_{}_milli", alike(usage.samples for usage in usages)),
         memory_bytes=_distributions(usages, "memory_{}_bytes", ()),
         **columns,
     )
-
-
-def _alike(values: Iterable[T]) -> tuple[T, ...]:
-    column = tuple(values)
-    return column[:1] if column and column.count(column[0]) == len(column) else column
 
 
 def _distributions(usages: Sequence[WindowedUsage], name: str, count: tuple[int, ...]) -> DistributionColumns:
@@ -125,7 +121,7 @@ def _distributions(usages: Sequence[WindowedUsage], name: str, count: tuple[int,
         [getattr(usage, name.format(part)) for usage in usages] for part in ("avg", "p90", "p95", "max")
     )
     return DistributionColumns(
-        avg=tuple(average) if any(average) else (),
+        avg=alike(average) if any(average) else (),
         p90=differences(p90, average),
         p95=differences(p95, p90),
         max=differences(highest, p95),
@@ -174,8 +170,7 @@ class WindowedPods(LazyRows[WindowedPod]):
         columns, count = self.columns, len(self.columns.uids)
 
         def column(name: str) -> Sequence[Any]:
-            values: tuple[Any, ...] = getattr(columns, name)
-            return values * count if len(values) == 1 else values
+            return spread(getattr(columns, name), count)
 
         rows = zip(
             columns.uids,

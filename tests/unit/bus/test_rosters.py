@@ -23,7 +23,7 @@ from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.measures import PodUsage
 from slackwater.events.pods_rostered import PodsRostered, RosterChanges
-from slackwater.events.report_columns import InvalidColumns, check, columns_of
+from slackwater.events.report_columns import PAGE, InvalidColumns, check, columns_of
 from slackwater.events.rosters import SLOTS, roster_of
 from slackwater.events.serialized import written
 from slackwater.events.usage_reported import UsageReported
@@ -340,7 +340,7 @@ def test_an_absent_measure_is_an_absent_column() -> None:
     columns = json.loads(report("n", 1, EPOCH, pods=PODS[:1]).body())["pods"]
     assert columns == {
         "cpu_milli": {"avg": [500], "count": [5]},
-        "memory_bytes": {"avg": [GIB // 4], "count": [5]},
+        "memory_bytes": {"avg": [GIB // 4 // PAGE], "count": [5], "unit": PAGE},
     }
 
 

@@ -87,7 +87,7 @@ def check_text(body: bytes) -> None:
     except UnicodeDecodeError as error:
         message = f"body is not UTF-8 at byte {error.start}: {error.reason}"
         raise Undecodable(message, code="malformed_text") from None
-    if b"\\u" in body:
+    if b"\\" in body and b"\\u" in body:
         _check_escapes(body)
 
 
