@@ -30,6 +30,9 @@ HELD_SECONDS = 5.0
 """Until a last value is delivered again, unless a newer one has taken its place."""
 LOG_SECONDS = 60.0
 
+Weight = Callable[[str], int]
+"""Returns the bytes that a report of a node weighs beside its own, for the roster that it is joined with."""
+
 
 def agent_gates(
     payload: type[Payload],
@@ -37,6 +40,7 @@ def agent_gates(
     blocks: Callable[[], Blocks],
     counters: Counters,
     metrics: BusMetrics,
+    weight: Weight,
     *,
     keeps_last: bool,
 ) -> Sequence[Gate]:
@@ -45,15 +49,16 @@ def agent_gates(
         return ()
     return (
         BlockGate(payload, blocks, counters, metrics.of(consumer), keeps_last=keeps_last),
-        RateGate(payload, consumer, counters, metrics, keeps_last=keeps_last),
+        RateGate(payload, consumer, counters, metrics, weight, keeps_last=keeps_last),
     )
 
 
 class AgentRates:
     """What one reader may still read of each agent. What is above is counted by node, and logged once a minute."""
 
-    def __init__(self, payload: type[Payload], reader: str, metrics: BusMetrics) -> None:
+    def __init__(self, payload: type[Payload], reader: str, metrics: BusMetrics, weight: Weight) -> None:
         self._payload = payload
+        self._weight = weight if payload.WIRE is not None else _weightless
         self._reader = reader
         self._metrics = metrics
         self._rates = TokenBuckets[str](AT_ONCE, EVERY_SECONDS)
@@ -65,7 +70,8 @@ class AgentRates:
         if not is_of_agent(self._payload, subject):
             return True
         node = node_of(subject)
-        return self._rates.acquire(node, at_seconds) and self._byte_rates.acquire(node, at_seconds, size_bytes)
+        weight = size_bytes + self._weight(node)
+        return self._rates.acquire(node, at_seconds) and self._byte_rates.acquire(node, at_seconds, weight)
 
     def note(self, subject: str, at_seconds: float) -> None:
         """Count a message that is left unread."""
@@ -82,9 +88,16 @@ class RateGate:
     """
 
     def __init__(
-        self, payload: type[Payload], consumer: str, counters: Counters, metrics: BusMetrics, *, keeps_last: bool
+        self,
+        payload: type[Payload],
+        consumer: str,
+        counters: Counters,
+        metrics: BusMetrics,
+        weight: Weight,
+        *,
+        keeps_last: bool,
     ) -> None:
-        self._rates = AgentRates(payload, consumer, metrics)
+        self._rates = AgentRates(payload, consumer, metrics, weight)
         self._counters = counters
         self._keeps_last = keeps_last
 
@@ -103,3 +116,8 @@ class RateGate:
                 self._counters.done += 1
                 await delivery.ack()
         return admitted
+
+
+def _weightless(node: str) -> int:
+    """Implements Weight for what is joined with nothing."""
+    return 0
