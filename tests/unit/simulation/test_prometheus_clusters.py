@@ -154,7 +154,10 @@ def test_a_selector_is_label_matchers(text: str, matchers: str) -> None:
     assert matchers_of(text) == matchers
 
 
-@pytest.mark.parametrize("text", ["eu-1", "cluster=eu-1", 'cluster="a"} or up{', 'cluster="a', 'cluster="a" "b"', "a='b\"", "a=`b``"])
+@pytest.mark.parametrize(
+    "text",
+    ["eu-1", "cluster=eu-1", 'cluster="a"} or up{', 'cluster="a', 'cluster="a" "b"', "a='b\"", "a=`b``"],
+)
 def test_what_is_no_label_matcher_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="--selector"):
         matchers_of(text)
