@@ -18,7 +18,7 @@ from slackwater.koordinator.object_marks import Mark, is_marked, marks
 from slackwater.koordinator.quota_objects import quotas
 from slackwater.koordinator.slo_config import NAME as SLO_CONFIG
 from slackwater.koordinator.slo_config import slo_config
-from slackwater.koordinator.source_objects import SourceObject, mapping_of, selected_keys, source_objects
+from slackwater.koordinator.source_objects import SourceObject, selected_keys, source_objects
 
 QUOTA_GROUPS: Final = ("scheduling.sigs.k8s.io", "quota.koordinator.sh")
 WITHOUT_COUNTERPART: Final[Mapping[str, str]] = {
