@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -26,6 +26,10 @@ from slackwater.model.bounds import (
     Name,
     Text,
 )
+
+AGENT: Final = "agent"
+"""The `service` of decisions that agents made while disconnected. An agent writes in the same cycle, and the effect is
+not measured."""
 
 
 class Input(BaseModel):
