@@ -70,7 +70,9 @@ class EnsuranceService(ReplicatedService):
         def blocked() -> Collection[str]:
             return blocks_of(bus).in_force()
 
-        renew = RenewLeases(ENSURANCE, cache.positions, clock, meter, bus, owned.acting, waiting, lease, silent, blocked)
+        renew = RenewLeases(
+            ENSURANCE, cache.positions, clock, meter, bus, owned.acting, waiting, lease, silent, blocked
+        )
         let_go = ReleaseQuarantined(cache, intents, reconcile, bus, described)
         quarantine.on_hold(let_go.hold)
         quarantine.on_release(let_go.release)

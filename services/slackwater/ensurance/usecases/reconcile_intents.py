@@ -44,6 +44,7 @@ class ReconcileIntents:
         """What disconnected agents of each pool may do."""
         nodes = {node.pool: node for node in self._cache.nodes()}
         options = {
-            pool: self._cache.isolate(node.node, partial(self._cache.options, node, now)) for pool, node in nodes.items()
+            pool: self._cache.isolate(node.node, partial(self._cache.options, node, now))
+            for pool, node in nodes.items()
         }
         return {pool: known for pool, known in options.items() if known is not None}

@@ -187,7 +187,9 @@ def _started(
 ) -> tuple[MigrationLedger, Sequence[GrantRequest]]:
     queued = frozenset(ledger.state.queue.jobs)
     ready = [stored.name for stored in ledger.live() if is_ready(stored, queued)]
-    jobs, grant_requests = request_grants(ledger.jobs, ready, seen.pools, f"migration-{ledger.state.generation + 1}", now_s)
+    jobs, grant_requests = request_grants(
+        ledger.jobs, ready, seen.pools, f"migration-{ledger.state.generation + 1}", now_s
+    )
     for name in ready:
         stored = jobs[name]
         if stored.job.dry_run or stored.grant.is_usable(now_s):

@@ -83,7 +83,7 @@ class ClaimStanding:
 
 def wait_note(claim: QuotaClaim, place: QueuePlace, grant: ReclaimGrant, settings: ArbitrationSettings) -> str:
     """Returns what is known of a wait beyond the figures of its place."""
-    if place.reason in (WaitReason.BUDGET, WaitReason.LEAVE):
+    if place.reason in (WaitReason.BUDGET, WaitReason.GRANT):
         return grant.text()
     if place.reason is WaitReason.BACKOFF:
         until = datetime.fromtimestamp(may_borrow_s(claim, settings), UTC)
