@@ -162,7 +162,8 @@ class AgentService:
             _log.warning("restore not exact", report=str(self.report_file))
         self.driver.close()
         with suppress(Unavailable, TimeoutError):
-            await asyncio.wait_for(outgoing.flush(), _GOODBYE_SECONDS)
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                await outgoing.flush()
 
     def _queue(self, stored: StoredReports) -> Outgoing:
         clock = self.platform.clock
