@@ -14,12 +14,8 @@ from functools import cache, partial
 from tests.world.attacks import attackers, expand, fill, flood, forge, make_room, of_ensurance, too_large
 from tests.world.machine.station import Station
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, machines, replicas, services_of
-from tests.world.trace import Kind, Step
+from tests.world.roster_kills import kill_at_roster
 from tests.world.world import REPLACED_SECONDS, World
-
-from slackwater.events.envelope import subject_token
-from slackwater.events.pods_rostered import PodsRostered
-from slackwater.model.identifiers import shard_of
 
 MOST_SESSIONS = 100
 """Of PostgreSQL, without a fault."""
@@ -272,18 +268,6 @@ def _kill_at_file(world: World, fault: PlannedFault) -> None:
     station.dies_after, station.on_kill = round(fault.amount), kill
 
 
-def _kill_at_roster(world: World, fault: PlannedFault) -> None:
-    """Kill an agent when the broker has stored its next roster, before a report counts by it."""
-    armed = [partial(world.crash, fault.target, restart_after=fault.seconds)]
-    node = world.stations[fault.target].node
-
-    def kill(step: Step) -> None:
-        if armed and step.subject.startswith(f"sw.v1.{PodsRostered.TYPE}.{shard_of(node)}.{subject_token(node)}."):
-            world.loop.call_soon(armed.pop(), context=Context())
-
-    world.trace.listen(Kind.STORED, kill)
-
-
 def _reboot(world: World, fault: PlannedFault) -> None:
     world.crash(fault.target, restart_after=fault.seconds)
     world.stations[fault.target].reboot()
@@ -318,7 +302,7 @@ def machine_kinds() -> Sequence[FaultKind]:
     )
 
 
-KILLED_AT_A_ROSTER = FaultKind("agent killed at a roster", agents, (0.0, 20.0), _kill_at_roster)
+KILLED_AT_A_ROSTER = FaultKind("agent killed at a roster", agents, (0.0, 20.0), kill_at_roster)
 """Between a roster and the first report that counts by it."""
 KILLED_AT_A_FILE = FaultKind("agent killed at a file", agents, (0.0, 20.0), _kill_at_file, amount=(1.0, 400.0))
 AGENTS = "agents"
