@@ -18,6 +18,7 @@ from tests.support.reports import GIB, distribution, pod, pod_usage, report, usa
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.port import Done, Received, Settlement
+from slackwater.bus.rosters.known_rosters import NODE_LOADS_AT_ONCE
 from slackwater.bus.rosters.roster_publisher import REPEAT_SECONDS
 from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.envelope import Event, event_of
@@ -250,6 +251,32 @@ async def test_a_report_whose_roster_never_comes_is_counted_and_left_out(stage: 
     assert stage.seen == []
     assert missed(CONSUMER) == before + 1
     assert stage.broker.dead_letters == []
+
+
+async def test_reports_that_name_rosters_in_vain_read_a_few(stage: Stage) -> None:
+    """A report of 1 kB may name a roster of 512 KiB, which each reader would read for it, four times."""
+    await stage.report(1, "a")
+    reads = 0
+    rosters = stage.reader._rosters
+    read = rosters._read
+
+    async def counted(node: str, slot: int) -> Event[PodsRostered] | None:
+        nonlocal reads
+        reads += 1
+        return await read(node, slot)
+
+    rosters._read = counted
+    async with stage.reading():
+        for sequence in range(2, 102):
+            data = report("n", sequence, EPOCH, pods=[pod_usage(f"p{sequence}")])
+            body = data.columns(data.roster(), 0).model_dump_json()
+            stage.broker.store("USAGE", encode(written(event_of(data, source="agent/n", time=EPOCH), body)))
+            await stage.reader.idle()
+        assert reads == NODE_LOADS_AT_ONCE
+        await stage.settle()
+        await stage.report(200, "b")
+        await stage.settle()
+    assert stage.uids == [["a"], ["b"]], "the next report with a roster is read"
 
 
 async def test_a_roster_of_another_content_is_never_taken(stage: Stage) -> None:
