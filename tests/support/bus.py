@@ -80,7 +80,7 @@ class MemoryBus:
         self._counters: dict[str, Counters] = {}
         self._office = DeadLetterStore(self.broker.bury, self.broker.clock, BusMetrics(process_meters()))
         self.unread = UnreadSubjects(process_meters())
-        self._rosters = KnownRosters(self._read_roster, BusMetrics(process_meters()))
+        self._rosters = KnownRosters(self._read_roster, BusMetrics(process_meters()), self.broker.clock)
         self._roster_publisher = RosterPublisher(self._store, self.broker.clock)
         self._epoch = self.broker.epoch
         self._busy = 0
@@ -135,7 +135,8 @@ class MemoryBus:
             raise Misconfigured(f"consumer {consumer!r} for {payload.TYPE} is not in contracts/streams.yaml")
         counters = self._counters.setdefault(consumer, Counters())
         metrics, keeps_last = BusMetrics(process_meters()), self.broker.topology.keeps_last(payload.STREAM)
-        gates = agent_gates(payload, consumer, lambda: self.blocks, counters, metrics, keeps_last=keeps_last)
+        weight = self._rosters.weight
+        gates = agent_gates(payload, consumer, lambda: self.blocks, counters, metrics, weight, keeps_last=keeps_last)
         settler = Settler(
             payload, consumer, spec, handler, self._office.bury, counters, worth=worth, gates=gates,
             rosters=self._rosters,
@@ -189,7 +190,7 @@ class MemoryBus:
         wanted = None if key is None else [subject_token(part) for part in key.split("/")]
         position = 0
         keeps_last = self.broker.topology.keeps_last(payload.STREAM)
-        rates = AgentRates(payload, payload.TYPE, BusMetrics(process_meters()))
+        rates = AgentRates(payload, payload.TYPE, BusMetrics(process_meters()), self._rosters.weight)
         delivery = WatchDelivery(
             payload, handler, lambda: self.blocks, self.unread, rates, self._rosters, keeps_last=keeps_last
         )

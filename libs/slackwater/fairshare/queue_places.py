@@ -9,6 +9,7 @@ from slackwater.fairshare.arbitration_plan import QueuePlace, WaitReason
 from slackwater.fairshare.claims import QuotaClaim
 from slackwater.fairshare.tree import added
 from slackwater.fairshare.tree_state import TreeState
+from slackwater.fairshare.waiting_queue import Shape, shape_of
 
 
 def queue_places(
@@ -26,6 +27,7 @@ def queue_places(
     """
     found: list[QueuePlace] = []
     for quota, queue in sorted(waiting.items()):
+        obstacles: dict[Shape, tuple[Sequence[LimitExcess], WaitReason]] = {}
         ahead: dict[str, int] = {}
         blocked = False
         for position, claim in enumerate(queue, 1):
@@ -36,7 +38,9 @@ def queue_places(
             elif blocked and reason is None:
                 reason = WaitReason.BEHIND
             else:
-                excesses, computed = _obstacles(state, claim)
+                if (shape := shape_of(claim)) not in obstacles:
+                    obstacles[shape] = _obstacles(state, claim)
+                excesses, computed = obstacles[shape]
                 reason = reason or computed
             blocked = blocked or (reason is not WaitReason.BEYOND_POOL and blocks(claim))
             found.append(

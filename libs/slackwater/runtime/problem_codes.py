@@ -217,6 +217,12 @@ _CODES = (
         "Repeat the request with the same claim id.",
     ),
     ProblemCode(
+        "queue_full",
+        409,
+        "As many claims of the quota wait as may.",
+        "Withdraw some that wait, or ask again once fewer do; `detail` says how many may.",
+    ),
+    ProblemCode(
         "quota_tree_broken",
         409,
         "A quota of the tree names a parent that is not there.",

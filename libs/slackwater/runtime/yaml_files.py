@@ -22,6 +22,7 @@ MOST_VALUES: Final = 250_000
 MOST_LEVELS: Final = 64
 MOST_DIGITS: Final = 64
 """Characters of a number, because YAML's base 60 (`1:1:1`) costs the square of its length."""
+_MOST_SHOWN: Final = 600
 _NAMES = {"date": "a date", "datetime": "a time", "bytes": "binary", "set": "a set"}
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
@@ -98,7 +99,7 @@ def yaml_documents(file: Path) -> list[tuple[str, Any]]:
     ]
     for origin, value in documents:
         for field, problem in _not_json(value):
-            raise InvalidInput(f"{origin}: {field}: {problem}", field=field)
+            raise InvalidInput(f"{origin}: {_shown(field)}: {problem}", field=_shown(field))
     return documents
 
 
@@ -129,7 +130,7 @@ def _parse(content: bytes, origin: str, field: str) -> list[Any]:
     except _RefusedError as error:
         raise InvalidInput(f"{origin}: {error}", field=field) from None
     except (yaml.YAMLError, ValueError) as error:  # the latter of bytes that are not UTF-8, and of impossible dates
-        raise InvalidInput(f"{origin}: is not YAML: {' '.join(str(error).split())}", field=field) from None
+        raise InvalidInput(f"{origin}: is not YAML: {_shown(' '.join(str(error).split()))}", field=field) from None
 
 
 def _loader() -> Any:
@@ -187,10 +188,15 @@ def _not_json(document: Any) -> Iterator[tuple[str, str]]:
         elif not isinstance(value, dict | list):
             if value is not None and not isinstance(value, str | int | float):
                 kind = _NAMES.get(type(value).__name__, type(value).__name__)
-                yield field, f"{value!s} is {kind} to YAML; put it in quotes"
+                yield field, f"{_shown(str(value))} is {kind} to YAML; put it in quotes"
         elif id(value) not in done:
             done.add(id(value))
             for name, part in value.items() if isinstance(value, dict) else enumerate(value):
                 yield from walk(part, f"{field}.{name}" if field else str(name))
 
     return walk(document, "")
+
+
+def _shown(text: str) -> str:
+    """Returns the text of a message, which may quote a value of megabytes; where it stands is at its end."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN // 2]} … {text[-_MOST_SHOWN // 2 :]}"

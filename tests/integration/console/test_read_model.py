@@ -26,7 +26,7 @@ from slackwater.console.domain.views import DecisionFilter, EvictionView, PodVie
 from slackwater.console.ports import ReadModel
 from slackwater.console.usecases.record_events import RecordEvents
 from slackwater.decisions.reasons import DecisionKind, Reason
-from slackwater.decisions.record import Action, Alternative
+from slackwater.decisions.record import AGENT, Action, Alternative
 from slackwater.events.envelope import Event
 from slackwater.model.errors import InvalidInput
 from slackwater.model.quantities import Resources
@@ -97,6 +97,9 @@ async def everything(model: ReadModel) -> dict[str, Any]:
         "pods not called": await _called(model, "nobody"),
         "about a pod": await model.decisions_about(identifier("edge-7", "checkout-0"), 2, None),
         "about it then": await model.decisions_about(identifier("edge-7", "checkout-0"), 9, middle),
+        "about it of a kind": await model.decisions_about(
+            identifier("edge-7", "checkout-0"), 9, None, DecisionKind.RESTORE
+        ),
         "of kinds": await model.decisions(DecisionFilter(kinds=(DecisionKind.THROTTLE, DecisionKind.RESTORE))),
         "for a reason": await model.decisions(DecisionFilter(reason=Reason.OFFER_FIRST)),
         "evictions": await model.evictions("d9"),
@@ -187,6 +190,24 @@ async def test_a_pod_that_is_gone_and_one_that_was_only_looked_at_are_found_by_n
         assert [each.id for each in found] == [ALONE]
     assert [each.id for each in await model.decisions(DecisionFilter(carried_out=False))] == [preview.id]
     assert [each.id for each in await model.decisions_about("u-lucky", 5, None)] == [preview.id, ALONE]
+
+
+async def test_what_an_agent_says_takes_the_place_of_nothing_that_others_say(model: ReadModel) -> None:
+    """Ids of decisions and evictions are names, which may be guessed."""
+    await tell(model, story(END))
+    (like, *_) = await model.decisions(DecisionFilter(kind=DecisionKind.THROTTLE, limit=1))
+    true = await model.decision(like.id)
+    assert true is not None
+    first, second = (true.model_copy(update={"id": name}) for name in ("guessed", "guessed-later"))
+    forged = [record.model_copy(update={"service": AGENT, "node": "edge-10"}) for record in (first, second)]
+    await model.save_decisions([forged[0], second])
+    await model.save_decisions([first, forged[1]])
+    assert [await model.decision(record.id) for record in (first, second)] == [first, second]
+    again = ENDED.id.replace("1", "2")
+    answers = [replace(ENDED, id=again, node=node) for node in ("edge-10", ENDED.node)]
+    await model.save_evictions(answers[:1])
+    await model.save_evictions(answers[1:])
+    assert [answer for answer in await model.evictions("d9") if answer.id == again] == answers
 
 
 async def test_what_comes_twice_or_in_another_order_changes_nothing(model: ReadModel) -> None:

@@ -46,7 +46,7 @@ TABLES: dict[str, tuple[str, Read]] = {
         lambda model: model.observations("d"),
     ),
     "eviction": (
-        "INSERT INTO eviction (id, decision_id, completed_at, body) VALUES ('v', 'd', now(), $1)",
+        "INSERT INTO eviction (node, id, decision_id, completed_at, body) VALUES ('n', 'v', 'd', now(), $1)",
         lambda model: model.evictions("d"),
     ),
     "decision": (

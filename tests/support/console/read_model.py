@@ -35,7 +35,7 @@ from slackwater.console.domain.views import (
     WindowView,
 )
 from slackwater.decisions.reasons import DecisionKind
-from slackwater.decisions.record import DecisionRecord
+from slackwater.decisions.record import AGENT, DecisionRecord
 from slackwater.events.node_deleted import NodeDeleted
 from slackwater.model.nodes import NodeFacts
 
@@ -50,7 +50,7 @@ class MemoryReadModel(
         self._forecasts: dict[str, ForecastView] = {}
         self._offers: dict[str, OfferView] = {}
         self._observations: dict[str, ObservationView] = {}
-        self._evictions: dict[str, EvictionView] = {}
+        self._evictions: dict[tuple[str, str], EvictionView] = {}
 
     async def ping(self) -> bool:
         return True
@@ -114,7 +114,10 @@ class MemoryReadModel(
                 self._nodes[row.node] = replace(node, offer=row)
 
     async def save_decisions(self, rows: Sequence[DecisionRecord]) -> None:
-        self._decisions.update((row.id, row) for row in rows)
+        for row in rows:
+            before = self._decisions.get(row.id)
+            if before is None or (before.service == AGENT != row.service):
+                self._decisions[row.id] = row
 
     async def save_effects(self, rows: Sequence[EffectView]) -> None:
         self._effects.update((row.decision_id, row) for row in rows)
@@ -123,7 +126,7 @@ class MemoryReadModel(
         self._observations.update((row.event_id, row) for row in rows)
 
     async def save_evictions(self, rows: Sequence[EvictionView]) -> None:
-        self._evictions.update((row.id, row) for row in rows)
+        self._evictions.update(((row.node, row.id), row) for row in rows)
 
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
         self._usage = {k: v for k, v in self._usage.items() if v.sampled_at >= usage_before}
@@ -207,8 +210,11 @@ class MemoryReadModel(
         known = {one.uid for one in running}
         return [*running, *(one for uid, one in newest.items() if uid not in known)]
 
-    async def decisions_about(self, pod_uid: str, limit: int, until: datetime | None) -> Sequence[DecisionRecord]:
-        wanted = DecisionFilter(pod=pod_uid, spared=True, until=until)
+    async def decisions_about(
+        self, pod_uid: str, limit: int, until: datetime | None, kind: DecisionKind | None = None
+    ) -> Sequence[DecisionRecord]:
+        kinds = None if kind is None else (kind,)
+        wanted = DecisionFilter(pod=pod_uid, spared=True, until=until, kinds=kinds)
         records = [record for record in self._decisions.values() if _matches(record, wanted)]
         return sorted(records, key=lambda record: (record.decided_at, record.id), reverse=True)[:limit]
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,24 +21,27 @@ from slackwater.bus.consume.agent_rates import (
     BYTES_EVERY_SECONDS,
     EVERY_SECONDS,
     HELD_SECONDS,
+    UNREADABLE_COST,
     AgentRates,
     RateGate,
     agent_gates,
 )
 from slackwater.bus.consume.cooperative import FLOOD_PAUSE_SECONDS
+from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.consume.settlement import Settler
 from slackwater.bus.consume.stats import Counters
 from slackwater.bus.port import Done, Received, Settlement
 from slackwater.bus.read.unread import UnreadSubjects
 from slackwater.bus.read.watch import WatchDelivery
-from slackwater.bus.rosters.known_rosters import KnownRosters
+from slackwater.bus.rosters.known_rosters import PLACE_BYTES, KnownRosters
 from slackwater.events.envelope import Event, Payload, event_of
 from slackwater.events.eviction_completed import EvictionCompleted
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.usage_reported import UsageReported
-from slackwater.model.bounds import MOST_DOCUMENT
+from slackwater.model.bounds import MOST_DOCUMENT, MOST_PODS
+from slackwater.model.time import SystemClock
 from slackwater.telemetry.metrics import Meters
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -51,7 +55,10 @@ class Scene:
     def __init__(self, payload: type[Payload] = EvictionCompleted, *, keeps_last: bool = False) -> None:
         self.registry, self.counters = CollectorRegistry(), Counters()
         metrics = BusMetrics(Meters(self.registry))
-        self.gate = RateGate(payload, "c", self.counters, metrics, keeps_last=keeps_last)
+        self.weight = 0
+        self.gate = RateGate(
+            payload, "c", self.counters, metrics, lambda node: self.weight * (node == "bad"), keeps_last=keeps_last
+        )
 
     def over(self, node: str) -> float | None:
         return self.registry.get_sample_value("slackwater_bus_over_rate_total", {"node": node})
@@ -86,6 +93,17 @@ async def test_large_messages_are_bounded_in_bytes_and_those_of_other_nodes_and_
     assert await Scene().gate.admit([*flood, good, later]) == [*flood[: BYTES_AT_ONCE // size], good, later]
 
 
+async def test_a_report_weighs_what_it_is_joined_with_and_nothing_else_does() -> None:
+    """With a roster of 4,096 pods a report of 300 bytes costs a reader as much as one of a megabyte."""
+    small = b"x" * 300
+    reports = [[Delivered(f"sw.v1.usage.reported.3.{node}", body=small) for _ in range(9)] for node in ("bad", "n")]
+    scene, other = Scene(UsageReported), Scene()
+    scene.weight = other.weight = MOST_PODS * PLACE_BYTES
+    assert await scene.gate.admit([*reports[0], *reports[1]]) == [*reports[0][:3], *reports[1]]
+    answers = [completed("bad") for _ in range(9)]
+    assert await other.gate.admit(answers) == answers
+
+
 async def test_a_message_that_is_delivered_after_later_ones_is_no_flood() -> None:
     later = [completed("n", 60.0 + number, body=b"x" * 1000) for number in range(3)]
     late = [completed("n", float(second), body=b"x" * 1000) for second in range(20)]
@@ -106,7 +124,7 @@ async def test_a_service_has_no_rate() -> None:
     of_service = [Delivered("sw.v1.eviction.completed.3.n.ensurance.kubernetes") for _ in range(AT_ONCE + 1)]
     assert await Scene().gate.admit(of_service) == of_service
     metrics = BusMetrics(Meters(CollectorRegistry()))
-    assert agent_gates(NodeLivenessChanged, "c", lambda: None, Counters(), metrics, keeps_last=True) == ()  # type: ignore[arg-type,return-value]  # not asked
+    assert agent_gates(NodeLivenessChanged, "c", lambda: None, Counters(), metrics, len, keeps_last=True) == ()  # type: ignore[arg-type,return-value]  # not asked
 
 
 async def test_a_last_value_above_the_rate_is_read_later() -> None:
@@ -138,7 +156,7 @@ class Watching:
         meters = Meters(registry)
         self.registry, self.seen = registry, list[Any]()
         metrics, unread = BusMetrics(meters), UnreadSubjects(meters)
-        rates, rosters = AgentRates(payload, "w", metrics), KnownRosters(no_event, metrics)
+        rates, rosters = AgentRates(payload, "w", metrics, len), KnownRosters(no_event, metrics, SystemClock())
         self.delivery = WatchDelivery(payload, self._note, Blocks, unread, rates, rosters, keeps_last=keeps_last)
 
     async def _note(self, event: Event[Any]) -> None:
@@ -199,6 +217,37 @@ async def test_a_reader_that_leaves_most_unread_pauses_before_the_next_batch() -
     assert paused == [FLOOD_PAUSE_SECONDS]
     await settler.settle([completed("bad"), completed("good")])
     assert paused == [FLOOD_PAUSE_SECONDS]
+
+
+async def test_what_cannot_be_read_counts_several_times_and_only_for_its_agent() -> None:
+    scene, letters = Scene(), list[str]()
+
+    async def handler(batch: Sequence[Received[EvictionCompleted]]) -> Sequence[Settlement]:
+        return [Done()] * len(batch)
+
+    async def bury(letter: DeadLetter) -> None:
+        letters.append(letter.subject)
+
+    settler = Settler(
+        EvictionCompleted, "c", ConsumerSpec(event="eviction.completed"), handler, bury, scene.counters,
+        gates=[scene.gate],
+    )  # fmt: skip
+    for number in range(2 * AT_ONCE):
+        await settler.settle([completed("bad", number * EVERY_SECONDS)])
+    at_once, later = AT_ONCE / UNREADABLE_COST, 2 * AT_ONCE / UNREADABLE_COST
+    assert later <= len(letters) <= at_once + later + 1
+    assert scene.over("bad") == 2 * AT_ONCE - len(letters)
+    assert await scene.gate.admit([completed("good")])
+
+
+async def test_a_watch_that_cannot_read_an_agent_reads_less_of_it() -> None:
+    watching = Watching(UsageReported, keeps_last=False)
+    junk = replace(usage("bad", 1), body=b"{}")
+    await watching.delivery.deliver([junk] * AT_ONCE + [usage("bad", 2), usage("good", 1)], 0.0)
+    assert [data.node for data in watching.seen] == ["good"]
+    assert watching.over("bad") == AT_ONCE - AT_ONCE / UNREADABLE_COST + 1
+    await watching.delivery.deliver([usage("bad", 3)], UNREADABLE_COST * EVERY_SECONDS)
+    assert [data.sequence for data in watching.seen] == [1, 3]
 
 
 async def test_a_watch_says_whether_it_left_most_unread() -> None:

@@ -24,6 +24,7 @@ from slackwater.events.lease_renewed import LeaseRenewed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.model.errors import Unavailable
 from slackwater.model.nodes import Liveness
+from slackwater.model.time import SystemClock
 from slackwater.telemetry.metrics import process_meters
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
@@ -85,8 +86,8 @@ async def test_a_message_that_fails_to_decode_is_skipped_by_watchers_and_subscri
     async def note(event: Event[Any]) -> None:
         heard.append(event)
 
-    rates = AgentRates(NodeLivenessChanged, "w", BusMetrics(process_meters()))
-    rosters = KnownRosters(no_event, BusMetrics(process_meters()))
+    rates = AgentRates(NodeLivenessChanged, "w", BusMetrics(process_meters()), len)
+    rosters = KnownRosters(no_event, BusMetrics(process_meters()), SystemClock())
     watch = WatchDelivery(NodeLivenessChanged, note, Blocks, UNREAD, rates, rosters, keeps_last=True)
     await watch.deliver([MESSAGE], 0.0)
     await BroadcastSubscription(LeaseRenewed, UNREAD, {object(): note}).deliver(

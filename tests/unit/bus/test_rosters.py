@@ -18,12 +18,13 @@ from tests.support.reports import GIB, distribution, pod, pod_usage, report, usa
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.port import Done, Received, Settlement
+from slackwater.bus.rosters.known_rosters import NODE_LOADS_AT_ONCE
 from slackwater.bus.rosters.roster_publisher import REPEAT_SECONDS
 from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.measures import PodUsage
 from slackwater.events.pods_rostered import PodsRostered, RosterChanges
-from slackwater.events.report_columns import InvalidColumns, check, columns_of
+from slackwater.events.report_columns import PAGE, InvalidColumns, check, columns_of
 from slackwater.events.rosters import SLOTS, roster_of
 from slackwater.events.serialized import written
 from slackwater.events.usage_reported import UsageReported
@@ -251,6 +252,32 @@ async def test_a_report_whose_roster_never_comes_is_counted_and_left_out(stage: 
     assert stage.broker.dead_letters == []
 
 
+async def test_reports_that_name_rosters_in_vain_read_a_few(stage: Stage) -> None:
+    """A report of 1 kB may name a roster of 512 KiB, which each reader would read for it, four times."""
+    await stage.report(1, "a")
+    reads = 0
+    rosters = stage.reader._rosters
+    read = rosters._read
+
+    async def counted(node: str, slot: int) -> Event[PodsRostered] | None:
+        nonlocal reads
+        reads += 1
+        return await read(node, slot)
+
+    rosters._read = counted
+    async with stage.reading():
+        for sequence in range(2, 102):
+            data = report("n", sequence, EPOCH, pods=[pod_usage(f"p{sequence}")])
+            body = data.columns(data.roster(), 0).model_dump_json()
+            stage.broker.store("USAGE", encode(written(event_of(data, source="agent/n", time=EPOCH), body)))
+            await stage.reader.idle()
+        assert reads == NODE_LOADS_AT_ONCE
+        await stage.settle()
+        await stage.report(200, "b")
+        await stage.settle()
+    assert stage.uids == [["a"], ["b"]], "the next report with a roster is read"
+
+
 async def test_a_roster_of_another_content_is_never_taken(stage: Stage) -> None:
     """It has as many pods, so only the digest tells them apart."""
     await stage.report(1, "a", "b")
@@ -340,7 +367,7 @@ def test_an_absent_measure_is_an_absent_column() -> None:
     columns = json.loads(report("n", 1, EPOCH, pods=PODS[:1]).body())["pods"]
     assert columns == {
         "cpu_milli": {"avg": [500], "count": [5]},
-        "memory_bytes": {"avg": [GIB // 4], "count": [5]},
+        "memory_bytes": {"avg": [GIB // 4 // PAGE], "count": [5], "unit": PAGE},
     }
 
 
@@ -352,7 +379,7 @@ def test_a_column_of_another_length_than_the_roster_is_refused(column: str, chan
     for step in way:
         holder = holder[step]
     holder[last] = holder[last][:change] if change < 0 else [*holder[last], 1]
-    with pytest.raises(Undecodable, match="the roster has 3 pods") as refusal:
+    with pytest.raises(Undecodable, match="for 3 pods") as refusal:
         decode_body(UsageReported, json.dumps(sent).encode())
     assert (refusal.value.code, refusal.value.field) == ("invalid_payload", "pods")
 

@@ -18,7 +18,9 @@ from slackwater.bus.port import Done, Received, Reject, Retry
 from slackwater.console import CONSUMES
 from slackwater.console.edge.events import recording, routes
 from slackwater.console.usecases.record_events import RecordEvents
-from slackwater.events.envelope import Event
+from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
+from slackwater.events.decision_recorded import DecisionRecorded
+from slackwater.events.envelope import Event, event_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
 
@@ -56,6 +58,18 @@ async def test_a_report_from_the_future_is_left_out(
     late = event.data.model_copy(update={"sampled_at": clock.now() + timedelta(hours=1)})
     await record.usage_reported([event.model_copy(update={"data": late})])
     assert (await model.counts()).reports == 0
+
+
+async def test_a_decision_that_an_agent_records_is_an_agents_whatever_it_says(
+    record: RecordEvents, model: MemoryReadModel, clock: FakeClock
+) -> None:
+    decided = next(event for event in story(clock.now()) if isinstance(event.data, DecisionRecorded))
+    said = AgentDecisionRecorded(record=decided.data.record)
+    await routes(record)[AgentDecisionRecorded]([event_of(said, source="agent/n", time=clock.now())])
+    stored = await model.decision(said.record.id)
+    assert (said.record.service, stored and stored.service) == ("prediction", "agent")
+    await record.decision_recorded([decided])
+    assert await model.decision(said.record.id) == decided.data.record
 
 
 async def test_pressure_that_cannot_be_is_unknown(

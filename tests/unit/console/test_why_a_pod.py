@@ -17,8 +17,8 @@ from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.chain import chain_of
 from slackwater.console.domain.formatting import outcome
 from slackwater.console.domain.pod_story import PodIdentity, narrowed, part_of
-from slackwater.console.domain.views import DecisionFilter, EffectView, EvictionView
-from slackwater.console.usecases.explain import why_pod
+from slackwater.console.domain.views import DecisionFilter, EffectView, EvictionView, ObservationView, WrittenLimit
+from slackwater.console.usecases.explain import chain, why_pod
 from slackwater.console.usecases.translate import pod_views, usage_point
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
 from slackwater.decisions.record import Action, Alternative, DecisionRecord, Input, Replay, Term
@@ -81,6 +81,7 @@ EFFECT = EffectView(
     "d1", "n1", "node_memory_usage_ratio", 0.75, 0.4, 0.5, True, NOON, NOON + timedelta(seconds=9), 6.5, 9.0
 )
 ENDED = EvictionView("d1/1", "n1", "a", "ensurance", "killed", "", NOON, "d1")
+ANSWERS = ["eviction.completed", "intent.observed"]
 
 
 def test_the_arithmetic_is_shown_line_by_line_in_the_units_of_the_record() -> None:
@@ -301,3 +302,19 @@ async def test_a_chain_has_the_arithmetic_the_candidates_and_the_relief(api: htt
 async def test_the_memory_model_finds_pods_by_name_within_a_filter(told: MemoryReadModel) -> None:
     wanted = DecisionFilter(pod="checkout-0", spared=True, kind=DecisionKind.RESTORE, node="edge-7")
     assert {one.kind for one in await told.decisions(wanted)} == {DecisionKind.RESTORE}
+
+
+async def test_an_answer_of_another_node_is_none_of_a_decisions_answers() -> None:
+    """An agent names in its answers whatever decision it likes."""
+    model, forged = MemoryReadModel(), replace(ENDED, node="n2", outcome="refused")
+    written = WrittenLimit("a", 100, None, "d1")
+    seen = ObservationView("o1", "n2", "ensurance", 1, NOON, NOON, (written,), ())
+    everywhere = record(id="d2", node="quota:default")
+    await model.save_decisions([record(), everywhere])
+    await model.save_evictions([forged, replace(forged, id="d2/1", decision_id="d2")])
+    await model.save_observations([seen])
+    assert [step.kind for step in (await chain(model, "d1")).steps if step.kind in ANSWERS] == []
+    await model.save_evictions([ENDED])
+    await model.save_observations([replace(seen, event_id="o2", node="n1")])
+    assert [step.kind for step in (await chain(model, "d1")).steps if step.kind in ANSWERS][::-1] == ANSWERS
+    assert [step.kind for step in (await chain(model, "d2")).steps if step.kind in ANSWERS] == ["eviction.completed"]

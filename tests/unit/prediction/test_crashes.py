@@ -23,6 +23,7 @@ from slackwater.events.envelope import Event
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.errors import Unavailable
+from slackwater.model.identifiers import new_id
 from slackwater.model.quantities import Resources
 from slackwater.prediction.adapters.predictors.registry import model_of
 from slackwater.prediction.domain.policy import Cadence, ModelChoice, PoolPolicies, PoolPolicy
@@ -264,3 +265,16 @@ async def test_each_prediction_comes_with_two_decisions_that_repeat_themselves()
     assert [record.trigger_event_id for record in records[::2]] == [
         event_id("usage.windowed", "a", 2 * number) for number in range(1, 5)
     ]
+
+
+async def test_ids_of_predictions_do_not_follow_from_what_all_may_know_of_a_window() -> None:
+    """An agent that published under the id of another node's prediction would take its place at the broker."""
+    ids = list[str]()
+    for _ in range(2):
+        store = MemoryPredictionStore()
+        living = await started(store)
+        folded = [window("a", number, {"p": 500}).model_copy(update={"id": new_id()}) for number in (1, 4)]
+        await fold_windows(living, list(enumerate(folded, start=1)))
+        await publish_predictions(living, FakeClock())
+        ids += [event.id for event in store.outbox]
+    assert len(ids) == len(set(ids)) == 6

@@ -18,9 +18,11 @@ from slackwater.fairshare.claims import QuotaClaim
 from slackwater.fairshare.reconciliation import ReconciliationSettings
 from slackwater.model.errors import Unavailable
 from slackwater.model.tiers import Tier
+from slackwater.quota.domain import claim_requests
 from slackwater.quota.domain.claim_runs import RunNotice, WorkloadEvidence
 from slackwater.quota.service import build
 from slackwater.quota.settings import QuotaSettings
+from slackwater.quota.usecases import arbitrate_tree
 from slackwater.quota.usecases.cluster_totals import WATCHED, ClusterTotals
 
 PATH_A, PATH_B = "/v1/quotas/team-a/claims", "/v1/quotas/team-b/claims"
@@ -97,6 +99,38 @@ async def test_a_claim_is_idempotent_by_its_id_in_every_state() -> None:
         assert (await client.get(f"{PATH_B}/a0")).status_code == 404
         assert (await client.delete(f"{PATH_A}/none")).json()["code"] == "claim_not_found"
         assert (await client.get("/v1/quotas/none/claims")).json()["code"] == "elasticquota_not_found"
+
+
+async def test_a_queue_has_an_end_and_each_quota_fills_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim_requests, "MOST_QUEUED", 5)
+    monkeypatch.setattr(claim_requests, "MOST_QUEUED_IN_TREE", 6)
+    scene = QuotaScene()
+    async with scene.served() as client:
+        await client.post(PATH_A, json=claim("a-runs", 10))
+        at_once = [client.post(PATH_A, json=claim(f"a{number}", 7)) for number in range(9)]
+        answers = await asyncio.gather(*at_once)
+        assert sorted(answer.status_code for answer in answers) == [201] * 5 + [409] * 4
+        refused = await client.post(f"{PATH_A}?dryRun=true", json=claim("a9", 7))
+        assert (refused.json()["code"], "5 claims" in refused.json()["detail"]) == ("queue_full", True)
+        assert (await client.post(PATH_A, json=claim("a0", 7))).status_code == 200, "it waits already"
+        mine = [(await client.post(PATH_B, json=claim(f"b{number}", 7))).status_code for number in range(4)]
+        assert mine == [201, 201, 201, 409], "an equal share of a full tree"
+        await client.delete(f"{PATH_A}/a1")
+        await client.delete(f"{PATH_A}/a2")
+        assert (await client.post(PATH_A, json=claim("a9", 7))).status_code == 409, "it has its share"
+        await client.delete(f"{PATH_A}/a3")
+        assert (await client.post(PATH_A, json=claim("a9", 7))).status_code == 201
+
+
+async def test_a_full_queue_refuses_without_a_decision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision looks at all that wait: what is refused shall not cost as much as what is taken."""
+    monkeypatch.setattr(claim_requests, "MOST_QUEUED", 1)
+    scene = QuotaScene()
+    async with scene.served() as client:
+        await client.post(PATH_A, json=claim("a-runs", 10))
+        await client.post(PATH_A, json=claim("a0", 7))
+        monkeypatch.setattr(arbitrate_tree, "decide_tree", None)
+        assert (await client.post(PATH_A, json=claim("a1", 7))).json()["code"] == "queue_full"
 
 
 async def test_a_dry_run_says_what_would_be_and_changes_nothing() -> None:

@@ -61,6 +61,24 @@ def test_values_are_counted_in_the_whole_file(
         yaml_documents(written(tmp_path, text))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"a: !!set {{{', '.join(f'k{number}' for number in range(9000))}}}",
+        f"a: !!binary {'QUFB' * 9000}",
+        f"a: !{'t' * 90_000} 1",
+        f"a: *{'x' * 90_000}",
+        f"a: [&{'x' * 90_000} 1, &{'x' * 90_000} 2]",
+        f"? '{'k' * 90_000}'\n: .inf\n",
+        f"? '{'k' * 90_000}'\n: 1\n? '{'k' * 90_000}'\n: 1\n",
+    ],
+)
+def test_what_is_refused_is_named_in_a_short_text(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        yaml_documents(written(tmp_path, text))
+    assert len(refused.value.message) + len(refused.value.field or "") < 2000
+
+
 def test_aliases_and_merges_of_a_usual_file_are_read(tmp_path: Path) -> None:
     text = "common: &common {labels: {team: a}}\nfirst: {<<: *common, cpu: 1}\nsecond: *common\n"
     text += "---\n---\n- [0x1F, 1e3]\n"

@@ -318,4 +318,20 @@ INPUT_GUARDS = (
         "if False:",
         "unit/resources/test_in_force.py",
     ),
+    guard(
+        "rosters read in vain",
+        "each report that names a roster reads it, four times",
+        "bus.rosters.known_rosters:KnownRosters.load",
+        "if self._loads.acquire(slot[0], self._clock.monotonic())",
+        "if True",
+        "unit/bus/test_rosters.py",
+    ),
+    guard(
+        "reports without their roster's weight",
+        "a report of 300 bytes may be joined with 4,096 pods as often as one without pods",
+        "bus.consume.agent_rates:AgentRates.allows",
+        "weight = size_bytes + self._weight(node)",
+        "weight = size_bytes",
+        "unit/bus/test_agent_rates.py",
+    ),
 )

@@ -98,7 +98,7 @@ class NatsBus:
         self._metrics = BusMetrics(process_meters())
         lost_values()  # its metric is there before the first loss
         self._clock = clock or SystemClock()
-        self._rosters = KnownRosters(self._read_roster, self._metrics)
+        self._rosters = KnownRosters(self._read_roster, self._metrics, self._clock)
         self._roster_publisher = RosterPublisher(self.publish, self._clock)
         self._dead_letters = DeadLetterStore(self._bury, self._clock, self._metrics)
         self.blocks = Blocks()
@@ -246,7 +246,8 @@ class NatsBus:
     ) -> AsyncIterator[None]:  # fmt: skip
         stream, filters, start = payload.STREAM, [subjects_below(payload, key)], Start(None)
         reader = OrderedReader(self._client, self._js, stream, filters, start, WATCH_BATCH, confined=self._confined)
-        rates, keeps_last = AgentRates(payload, self._name, self._metrics), self._topology.keeps_last(stream)
+        rates = AgentRates(payload, self._name, self._metrics, self._rosters.weight)
+        keeps_last = self._topology.keeps_last(stream)
         delivery = WatchDelivery(
             payload, handler, lambda: self.blocks, self.unread, rates, self._rosters, keeps_last=keeps_last
         )
@@ -389,7 +390,10 @@ class NatsBus:
 
     def _gates(self, payload: type[Payload], consumer: str) -> Sequence[Gate]:
         counters, keeps_last = self._counted(consumer), self._topology.keeps_last(payload.STREAM)
-        return agent_gates(payload, consumer, lambda: self.blocks, counters, self._metrics, keeps_last=keeps_last)
+        weight = self._rosters.weight
+        return agent_gates(
+            payload, consumer, lambda: self.blocks, counters, self._metrics, weight, keeps_last=keeps_last
+        )
 
     def _spec(self, payload: type[Payload], consumer: str) -> ConsumerSpec:
         spec = self._topology.consumers.get(consumer)

@@ -26,9 +26,16 @@ BYTES_AT_ONCE, BYTES_EVERY_SECONDS = 4 * 1_048_576, 1 / 1_048_576
 """Likewise in bytes: 4 MiB at once, then 1 MiB a second, which is the largest report, of 1,900 pods, once a second. A
 refused message of 1 MB costs each of its readers 8 to 28 ms of CPU.
 """
+UNREADABLE_COST = 10
+"""Messages that one which cannot be read, or speaks for another node, counts as: no agent in order sends any, and each
+is a dead letter, or a line in the log, of each of its readers.
+"""
 HELD_SECONDS = 5.0
 """Until a last value is delivered again, unless a newer one has taken its place."""
 LOG_SECONDS = 60.0
+
+Weight = Callable[[str], int]
+"""Returns the bytes that a report of a node weighs beside its own, for the roster that it is joined with."""
 
 
 def agent_gates(
@@ -37,6 +44,7 @@ def agent_gates(
     blocks: Callable[[], Blocks],
     counters: Counters,
     metrics: BusMetrics,
+    weight: Weight,
     *,
     keeps_last: bool,
 ) -> Sequence[Gate]:
@@ -45,15 +53,16 @@ def agent_gates(
         return ()
     return (
         BlockGate(payload, blocks, counters, metrics.of(consumer), keeps_last=keeps_last),
-        RateGate(payload, consumer, counters, metrics, keeps_last=keeps_last),
+        RateGate(payload, consumer, counters, metrics, weight, keeps_last=keeps_last),
     )
 
 
 class AgentRates:
     """What one reader may still read of each agent. What is above is counted by node, and logged once a minute."""
 
-    def __init__(self, payload: type[Payload], reader: str, metrics: BusMetrics) -> None:
+    def __init__(self, payload: type[Payload], reader: str, metrics: BusMetrics, weight: Weight) -> None:
         self._payload = payload
+        self._weight = weight if payload.WIRE is not None else _weightless
         self._reader = reader
         self._metrics = metrics
         self._rates = TokenBuckets[str](AT_ONCE, EVERY_SECONDS)
@@ -65,7 +74,13 @@ class AgentRates:
         if not is_of_agent(self._payload, subject):
             return True
         node = node_of(subject)
-        return self._rates.acquire(node, at_seconds) and self._byte_rates.acquire(node, at_seconds, size_bytes)
+        weight = size_bytes + self._weight(node)
+        return self._rates.acquire(node, at_seconds) and self._byte_rates.acquire(node, at_seconds, weight)
+
+    def charge(self, subject: str, at_seconds: float) -> None:
+        """Count a message that was read in vain UNREADABLE_COST times."""
+        if is_of_agent(self._payload, subject):
+            self._rates.charge(node_of(subject), at_seconds, UNREADABLE_COST - 1)
 
     def note(self, subject: str, at_seconds: float) -> None:
         """Count a message that is left unread."""
@@ -82,11 +97,21 @@ class RateGate:
     """
 
     def __init__(
-        self, payload: type[Payload], consumer: str, counters: Counters, metrics: BusMetrics, *, keeps_last: bool
+        self,
+        payload: type[Payload],
+        consumer: str,
+        counters: Counters,
+        metrics: BusMetrics,
+        weight: Weight,
+        *,
+        keeps_last: bool,
     ) -> None:
-        self._rates = AgentRates(payload, consumer, metrics)
+        self._rates = AgentRates(payload, consumer, metrics, weight)
         self._counters = counters
         self._keeps_last = keeps_last
+
+    def unreadable(self, delivery: Delivery) -> None:
+        self._rates.charge(delivery.subject, delivery.stored_at_seconds)
 
     async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
         """Returns the messages to handle; the others are settled."""
@@ -103,3 +128,8 @@ class RateGate:
                 self._counters.done += 1
                 await delivery.ack()
         return admitted
+
+
+def _weightless(node: str) -> int:
+    """Implements Weight for what is joined with nothing."""
+    return 0

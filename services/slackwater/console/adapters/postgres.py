@@ -40,7 +40,7 @@ from slackwater.console.domain.views import (
     WindowView,
 )
 from slackwater.decisions.reasons import DecisionKind, Reason
-from slackwater.decisions.record import DecisionRecord
+from slackwater.decisions.record import AGENT, DecisionRecord
 from slackwater.model.errors import InvalidInput
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.quantities import Resources
@@ -142,7 +142,10 @@ class PostgresReadModel(
         )
 
     async def save_decisions(self, rows: Sequence[DecisionRecord]) -> None:
-        await self._write((sql.SAVE_DECISIONS, [_decision_row(row) for row in {row.id: row for row in rows}.values()]))
+        ordered = sorted(rows, key=lambda row: row.service != AGENT)  # of two with one id that of a service is the last
+        await self._write(
+            (sql.SAVE_DECISIONS, [_decision_row(row) for row in {row.id: row for row in ordered}.values()])
+        )
 
     async def save_effects(self, rows: Sequence[EffectView]) -> None:
         bodies = [_body(_EFFECT, row) for row in {row.decision_id: row for row in rows}.values()]
@@ -157,8 +160,9 @@ class PostgresReadModel(
         await self._write((sql.SAVE_OBSERVATIONS, prepared))
 
     async def save_evictions(self, rows: Sequence[EvictionView]) -> None:
-        bodies = [_body(_EVICTION, row) for row in {row.id: row for row in rows}.values()]
-        await self._write((sql.SAVE_EVICTIONS, [_pick(body, "id", "decision_id", "completed_at") for body in bodies]))
+        bodies = [_body(_EVICTION, row) for row in {(row.node, row.id): row for row in rows}.values()]
+        columns = ("node", "id", "decision_id", "completed_at")
+        await self._write((sql.SAVE_EVICTIONS, [_pick(body, *columns) for body in bodies]))
 
     async def prune(self, usage_before: datetime, decisions_before: datetime) -> None:
         async with self._database.unit_of_work() as unit:
@@ -230,8 +234,10 @@ class PostgresReadModel(
         known = {one.uid for one in running}
         return [*running, *(one for one in decided if one.uid not in known)]
 
-    async def decisions_about(self, pod_uid: str, limit: int, until: datetime | None) -> Sequence[DecisionRecord]:
-        return await self._all(_RECORD, sql.DECISIONS_ABOUT, pod=pod_uid, limit=limit, until=until)
+    async def decisions_about(
+        self, pod_uid: str, limit: int, until: datetime | None, kind: DecisionKind | None = None
+    ) -> Sequence[DecisionRecord]:
+        return await self._all(_RECORD, sql.DECISIONS_ABOUT, pod=pod_uid, limit=limit, until=until, kind=kind)
 
     async def decision_at(self, node: str, subject: str, at: datetime) -> DecisionRecord | None:
         return await self._one(_RECORD, sql.DECISION_AT, node=node, subject=subject, at=at)

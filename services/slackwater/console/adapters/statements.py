@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from sqlalchemy import text
 
+from slackwater.decisions.record import AGENT
+
 _MAY_APPEAR = """(
     EXISTS (SELECT FROM node k WHERE k.name = r.name)
     OR NOT EXISTS (SELECT FROM event e WHERE e.node = r.name AND e.type = 'node.deleted')
@@ -111,13 +113,17 @@ SAVE_LATEST_FORECAST = text(f"""
     WHERE n.predicted_at IS NULL OR excluded.predicted_at >= n.predicted_at
 """)  # noqa: S608 - constants
 
-SAVE_DECISIONS = text("""
+SAVE_DECISIONS = text(f"""
     INSERT INTO decision (id, node, kind, subject, reason, decided_at, pods, spared, carried_out, body)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
         AS r(id text, node text, kind text, subject text, reason text, decided_at timestamptz,
              pods text[], spared text[], carried_out boolean, body jsonb)
-    ON CONFLICT (id) DO NOTHING
-""")
+    ON CONFLICT (id) DO UPDATE SET node = excluded.node, kind = excluded.kind, subject = excluded.subject,
+        reason = excluded.reason, decided_at = excluded.decided_at, pods = excluded.pods, spared = excluded.spared,
+        carried_out = excluded.carried_out, body = excluded.body
+    WHERE decision.body ->> 'service' = '{AGENT}' AND excluded.body ->> 'service' <> '{AGENT}'
+""")  # noqa: S608 - a constant
+"""Ids of services' decisions may be guessed: what an agent has recorded under one gives way."""
 
 SAVE_EFFECTS = text("""
     INSERT INTO effect (decision_id, measured_at, body)
@@ -134,10 +140,10 @@ SAVE_OBSERVATIONS = text("""
 """)
 
 SAVE_EVICTIONS = text("""
-    INSERT INTO eviction (id, decision_id, completed_at, body)
+    INSERT INTO eviction (node, id, decision_id, completed_at, body)
     SELECT * FROM jsonb_to_recordset(CAST(:rows AS jsonb))
-        AS r(id text, decision_id text, completed_at timestamptz, body jsonb)
-    ON CONFLICT (id) DO NOTHING
+        AS r(node text, id text, decision_id text, completed_at timestamptz, body jsonb)
+    ON CONFLICT (node, id) DO NOTHING
 """)
 
 PRUNE_USAGE = (
@@ -229,6 +235,7 @@ DECISIONS_ABOUT = text("""
     SELECT CAST(body AS text) FROM decision
     WHERE (pods @> ARRAY[CAST(:pod AS text)] OR spared @> ARRAY[CAST(:pod AS text)])
       AND (CAST(:until AS timestamptz) IS NULL OR decided_at <= :until)
+      AND (CAST(:kind AS text) IS NULL OR kind = :kind)
     ORDER BY decided_at DESC, id COLLATE "C" DESC LIMIT :limit
 """)
 PODS_CALLED = text("""

@@ -21,11 +21,9 @@ from slackwater.console.domain.views import (
     WindowView,
 )
 from slackwater.decisions.reasons import ONLY_TOLD, DecisionKind, Mode
-from slackwater.decisions.record import DecisionRecord
+from slackwater.decisions.record import AGENT, DecisionRecord
 from slackwater.model.plurals import counted
 
-ALONE = "agent"
-"""The writer of decisions made while disconnected. It writes in the same cycle, and their effect is not measured."""
 _IN_VAIN = frozenset({"refused", "expired", "failed"})
 """Outcomes of an eviction that ended no pod, so that it has no effect."""
 _ACTED_ON = frozenset({DecisionKind.THROTTLE, DecisionKind.RESTORE})
@@ -75,7 +73,7 @@ def _complete(
     effect: EffectView | None,
     evictions: Sequence[EvictionView],
 ) -> bool:
-    if record.mode is Mode.OBSERVE or record.reason in ONLY_TOLD or record.service == ALONE:
+    if record.mode is Mode.OBSERVE or record.reason in ONLY_TOLD or record.service == AGENT:
         return True
     if record.kind is DecisionKind.EVICT:
         has_effect = any(eviction.outcome not in _IN_VAIN for eviction in evictions)

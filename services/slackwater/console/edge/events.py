@@ -89,7 +89,7 @@ def projections(record: RecordEvents) -> dict[type[Payload], Record]:
         PeakPredicted: record.peak_predicted,
         ResourcesOffered: record.resources_offered,
         DecisionRecorded: record.decision_recorded,
-        AgentDecisionRecorded: record.decision_recorded,
+        AgentDecisionRecorded: record.agent_decided,
         EffectMeasured: record.effect_measured,
         IntentObserved: record.intent_observed,
         EvictionCompleted: record.eviction_completed,

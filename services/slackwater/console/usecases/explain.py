@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from slackwater.console.domain.chain import chain_of
 from slackwater.console.domain.pod_story import PodIdentity, PodWhy, narrowed, part_of
-from slackwater.console.domain.views import Chain, NodeView, PodView, Why
+from slackwater.console.domain.views import Chain, EvictionView, NodeView, ObservationView, PodView, Why
 from slackwater.console.domain.waterfall import adds_up, waterfall_of
 from slackwater.console.ports import ReadQueries
+from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.errors import InvalidInput, NotFound
 
 MID_SUBJECTS = ("mid-cpu", "mid-memory")
+A = TypeVar("A", ObservationView, EvictionView)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -97,18 +100,29 @@ async def chain(reads: ReadQueries, decision_id: str) -> Chain:
     return chain_of(
         record,
         trigger=await reads.event(record.trigger_event_id) if record.trigger_event_id else None,
-        observations=await reads.observations(decision_id),
+        observations=_of_its_node(record, await reads.observations(decision_id)),
         effect=await reads.effect(decision_id),
-        evictions=await reads.evictions(decision_id),
+        evictions=_of_its_node(record, await reads.evictions(decision_id)),
     )
 
 
+def _of_its_node(record: DecisionRecord, answers: Sequence[A]) -> Sequence[A]:
+    """Returns the answers of the decision's node: an agent may name any decision. One about no single node (a claim of
+    a quota) has a name with a colon in place of its node, and is answered by those that were asked."""
+    return [answer for answer in answers if ":" in record.node or answer.node == record.node]
+
+
 async def why_pod(
-    reads: ReadQueries, pod: str, node: str | None, namespace: str | None, at: datetime | None, limit: int
+    reads: ReadQueries,
+    pod: str,
+    node: str | None,
+    namespace: str | None,
+    at: datetime | None,
+    limit: int,
+    kind: DecisionKind | None = None,
 ) -> PodWhy:
-    """The decisions about one pod by `at`. Raises NotFound for an unknown pod, InvalidInput that lists the pods if the
-    name is ambiguous.
-    """
+    """The decisions about one pod by `at`, of one kind if given. Raises NotFound for an unknown pod, InvalidInput that
+    lists the pods if the name is ambiguous."""
     identities = await reads.pods_called(pod, node)
     meant = narrowed(identities, pod, node, namespace, await _started_after(reads, identities, at))
     if not meant:
@@ -117,8 +131,8 @@ async def why_pod(
         raise _ambiguous(pod, meant)
     (identity,) = meant
     parts = []
-    for record in await reads.decisions_about(identity.uid, limit, at):
-        evictions = await reads.evictions(record.id)
+    for record in await reads.decisions_about(identity.uid, limit, at, kind):
+        evictions = _of_its_node(record, await reads.evictions(record.id))
         part = part_of(record, identity.uid, await reads.effect(record.id), evictions)
         parts += [] if part is None else [part]
     return PodWhy(identity, await _running(reads, identity), tuple(parts))

@@ -11,6 +11,8 @@ from typing import Any
 
 from slackwater.console.ports import Writes
 from slackwater.console.usecases import translate
+from slackwater.decisions.record import AGENT
+from slackwater.events.agent_decision_recorded import AgentDecisionRecorded
 from slackwater.events.decision_recorded import DecisionRecorded
 from slackwater.events.effect_measured import EffectMeasured
 from slackwater.events.envelope import Event
@@ -90,6 +92,10 @@ class RecordEvents:
 
     async def decision_recorded(self, events: Sequence[Event[DecisionRecorded]]) -> None:
         await self._writes.save_decisions([e.data.record for e in events])
+
+    async def agent_decided(self, events: Sequence[Event[AgentDecisionRecorded]]) -> None:
+        """What an agent says of a decision is said by an agent, whatever service its record names."""
+        await self._writes.save_decisions([e.data.record.model_copy(update={"service": AGENT}) for e in events])
 
     async def effect_measured(self, events: Sequence[Event[EffectMeasured]]) -> None:
         await self._writes.save_effects([translate.effect_view(e) for e in events])

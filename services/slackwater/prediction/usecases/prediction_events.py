@@ -54,10 +54,15 @@ class NodePrediction:
         return Resources(*(int(getattr(self.forecast.seen[resource], column)[self.number]) for resource in SUBJECTS))
 
     def stable_id(self, subject: str) -> str:
-        """Returns an id that is the same for every prediction from the same window, policy and edition."""
+        """Returns an id that is the same for every prediction from the same window, policy and edition.
+
+        The id of the window's event is random, and no agent reads it: one that could guess this id would publish its
+        description under it first, and the broker would drop the prediction as a repeat.
+        """
         window, policy = self.window, self.policy
         name = (
-            f"{self.node}|{window.seconds}|{window.number}|{policy.name}|{policy.generation}|{self.edition}|{subject}"
+            f"{self.node}|{window.event_id}|{window.seconds}|{window.number}"
+            f"|{policy.name}|{policy.generation}|{self.edition}|{subject}"
         )
         return str(uuid.uuid5(_IDS, name))
 

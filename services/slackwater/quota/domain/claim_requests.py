@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, Protocol
 
+from slackwater.fairshare.claim_index import ClaimIndex
 from slackwater.fairshare.claims import ENDED, ClaimState, QuotaClaim, end, start
 from slackwater.model.errors import Conflict, NotFound
 from slackwater.model.records import record
 
 INTERRUPTED: Final = "the request was interrupted; repeat it"
 """The writer of several requests was stopped: they may have been carried out, so they are not refused."""
+
+MOST_QUEUED, MOST_QUEUED_IN_TREE = 2000, 5000
+"""Claims that may wait in one quota and in its tree: each request and each round looks at all of them (10 us each)."""
 
 
 class ClaimRequest(Protocol):
@@ -88,3 +92,16 @@ def existing(found: QuotaClaim | None, claim: str, quota: str) -> QuotaClaim:
     if found is None or found.quota != quota:
         raise NotFound(f"quota {quota} has no claim {claim}", code="claim_not_found")
     return found
+
+
+def require_place(index: ClaimIndex, quota: str) -> None:
+    """Raises Conflict where no further claim of a quota may wait. In a full tree each quota with a queue may have an
+    equal share of what the tree may have, so that one fills its own alone."""
+    waiting = {name: len(claims) for name, claims in index.queued.items()}
+    own, others = waiting.pop(quota, 0), sum(waiting.values())
+    most = MOST_QUEUED
+    if own + others >= MOST_QUEUED_IN_TREE:
+        most = min(most, MOST_QUEUED_IN_TREE // (len(waiting) + 1))
+    if own >= most:
+        said = f"{own} claims of quota {quota} wait, and no more than {most} may; withdraw some, or ask again later"
+        raise Conflict(said, code="queue_full")

@@ -21,7 +21,7 @@ from slackwater.fairshare.tree import ledger
 from slackwater.model.errors import Conflict, Unavailable
 from slackwater.model.time import Clock
 from slackwater.quota.domain.claim_decisions import ClaimDecision
-from slackwater.quota.domain.claim_requests import INTERRUPTED, ClaimRequest
+from slackwater.quota.domain.claim_requests import INTERRUPTED, ClaimRequest, Submission, require_place
 from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
 from slackwater.quota.domain.reclaim_counts import with_reclaims
 from slackwater.quota.domain.reclaim_leave import ReclaimLeave
@@ -82,6 +82,9 @@ class ArbitrateTree:
         carried out: the same request again tells.
         """
         self._trees.require_pools()
+        known = self._ledger
+        if known is not None and isinstance(request, Submission) and request.id not in known.kept:
+            require_place(known.index, request.quota)  # a decision would look at all that wait
         pending = PendingRequest(request)
         self._pending.append(pending)
         async with self._turn:
@@ -142,6 +145,7 @@ class ArbitrateTree:
             kept = current.kept.get(request.id) or (await unit.find([request.id])).get(request.id)
             claim = request.applied(None if kept is None else kept.claim, inputs.now_s)
             if kept is None:
+                require_place(current.index, request.quota)
                 assert claim is not None  # noqa: S101 - a request without a claim raises
                 return inputs.tried(with_reclaims(claim, current.stored.reclaims, inputs.now_s))
             return kept if claim is None else inputs.tried(claim)

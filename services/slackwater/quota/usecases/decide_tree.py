@@ -20,7 +20,7 @@ from slackwater.fairshare.start_estimate import StartEstimate
 from slackwater.model.errors import SlackwaterError
 from slackwater.model.records import record
 from slackwater.quota.domain.claim_decisions import ClaimDecision
-from slackwater.quota.domain.claim_requests import ClaimRequest
+from slackwater.quota.domain.claim_requests import ClaimRequest, Submission, require_place
 from slackwater.quota.domain.claim_runs import RunNotice, finding_decision
 from slackwater.quota.domain.ledger_records import ClaimReasoning, KeptClaim, StoredTree
 from slackwater.quota.domain.reclaim_counts import count_reclaims, with_reclaims
@@ -82,6 +82,8 @@ def apply_requests(
         before = changed.get(name) or current.claims.get(name) or (None if other is None else other.claim)
         pending.before, pending.after = before, None
         try:
+            if before is None and isinstance(pending.request, Submission):
+                require_place(current.index, pending.request.quota)
             pending.after = claim = pending.request.applied(before, inputs.now_s)
         except SlackwaterError as error:
             pending.error = error

@@ -74,8 +74,8 @@ _TABLES = (
     "CREATE INDEX observation_decisions ON observation USING gin (decision_ids)",
     "CREATE INDEX observation_node ON observation ((body ->> 'node'), observed_at)",
     (
-        "CREATE TABLE eviction (id text PRIMARY KEY, decision_id text NOT NULL, completed_at timestamptz NOT NULL,"
-        " body jsonb NOT NULL)"
+        "CREATE TABLE eviction (node text NOT NULL, id text NOT NULL, decision_id text NOT NULL,"
+        " completed_at timestamptz NOT NULL, body jsonb NOT NULL, PRIMARY KEY (node, id))"
     ),
     "CREATE INDEX eviction_decision ON eviction (decision_id)",
     "CREATE TABLE process (instance text PRIMARY KEY, reported_at timestamptz NOT NULL, body jsonb NOT NULL)",
