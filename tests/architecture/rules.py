@@ -21,6 +21,7 @@ REACHES: Mapping[str, Collection[str]] = {
     },
     "cli": {  # the composition root, and the reader of what a stopped instance left
         "slackwater.agent.adapters.journal_file",
+        "slackwater.agent.adapters.linux.cpu_placement",  # doctor: why pods get no CPUs here
         "slackwater.agent.adapters.linux.hierarchy",
         "slackwater.agent.adapters.linux.machine",
         "slackwater.agent.metrics",  # for the reference page

@@ -95,7 +95,7 @@ class Budget:
 
 
 _AGENT = AgentSettings()
-OF_AGENTS = Budget(_AGENT.disconnected_record_burst_bytes, _AGENT.disconnected_record_bytes_per_hour)
+OF_AGENTS = Budget(_AGENT.record_burst_bytes, _AGENT.record_bytes_per_hour)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from slackwater.events.codec.packed import pack
 from slackwater.events.codec.unknown_values import EventLost, without_unknown
 from slackwater.events.envelope import Event, Payload
 from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.identifiers import new_id
 from slackwater.runtime.service_list import service_names
 
@@ -264,6 +265,12 @@ def _duplicates(of: Specimen) -> Iterator[Mutation]:
     pods = of.document.get("pods")
     if isinstance(pods, list) and pods:
         yield of.with_value("duplicate pods", ("pods",), [*pods, *pods], None)
+    if of.payload is UsageWindowed:
+        yield of.with_value("duplicate pods", ("pods",), _doubled(pods), None)
+
+
+def _doubled(columns: Any) -> Any:
+    return {name: _doubled(value) if isinstance(value, dict) else [*value, *value] for name, value in columns.items()}
 
 
 def _times(of: Specimen) -> Iterator[Mutation]:

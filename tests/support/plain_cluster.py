@@ -22,7 +22,8 @@ from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
-from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.windowed_usage import WindowedUsage
 from slackwater.model.nodes import NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.tiers import Tier

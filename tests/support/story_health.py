@@ -8,7 +8,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.health_reported import HealthCheck, HealthReported, LeaseHealth, LimitedHealth, ServiceHealth
-from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.windowed_usage import WindowedUsage
 from slackwater.model.identifiers import PARTITIONS
 from slackwater.runtime.service_list import service_list
 

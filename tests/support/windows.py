@@ -10,7 +10,8 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.measures import Usage
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.usage_reported import UsageReported
-from slackwater.events.usage_windowed import UsageWindowed, WindowedHostApp, WindowedPod, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.windowed_usage import WindowedHostApp, WindowedPod, WindowedUsage
 from slackwater.model.nodes import CpuTopology, NodeFacts, NumaNode
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources

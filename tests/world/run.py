@@ -106,7 +106,11 @@ def _give_up(_: int, frame: FrameType | None) -> None:
 
 
 class Child(Generic[R]):
-    """Work in a forked process. Its result must be picklable."""
+    """Work in a forked process. Its result must be picklable.
+
+    What the parent has dropped is not collected here: its finalizers would wait for threads that the fork left behind,
+    as those of gRPC's channels do.
+    """
 
     def __init__(self, work: Callable[[], R]) -> None:
         self.pipe, write = os.pipe()
@@ -120,6 +124,7 @@ class Child(Generic[R]):
     def _perform(work: Callable[[], R], write: int) -> None:
         """Ends the process, without any cleaning up."""
         status = 1
+        gc.freeze()
         signal.signal(signal.SIGVTALRM, _give_up)
         signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST_RUN_SECONDS)
         try:

@@ -31,8 +31,10 @@ from slackwater.events.pod_columns import PodsByColumns, by_columns
 from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.usage_reported import UsageReported
-from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import WaterlineCrossed
+from slackwater.events.window_columns import WindowedPods
+from slackwater.events.windowed_usage import WindowedPod, WindowedUsage
 from slackwater.model.nodes import Liveness, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -275,9 +277,9 @@ class ClusterFold:
         numbers[_AT["window_p95"] : _AT["window_p95"] + 2] = _windowed(data.node_usage)[2:]
         numbers[_AT["window_usage"] : _AT["window_usage"] + 2] = _windowed(data.node_usage)[:2]
         numbers[_AT["window_system_usage"] : _AT["window_system_usage"] + 2] = _windowed(data.system_usage)[:2]
-        rows = self._pods.replace(Names.WINDOW, node.row, [pod.pod.uid for pod in data.pods])
-        block = [_windowed(pod.usage) for pod in data.pods]
-        self._pods.write(Names.WINDOW, rows, np.array(block, np.int64).reshape(-1, 4))
+        uids, block = _window_block(data.pods)
+        rows = self._pods.replace(Names.WINDOW, node.row, uids)
+        self._pods.write(Names.WINDOW, rows, block)
 
     def _apply_peaks(self, node: _Node, data: PeakPredicted) -> None:
         self._set(
@@ -338,6 +340,16 @@ def _windowed(usage: WindowedUsage | None) -> tuple[int, int, int, int]:
     if usage is None or not usage.samples:
         return UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN
     return usage.cpu_avg_milli, usage.memory_avg_bytes, usage.cpu_p95_milli, usage.memory_p95_bytes
+
+
+def _window_block(pods: Sequence[WindowedPod]) -> tuple[Sequence[str], np.ndarray[Any, np.dtype[np.int64]]]:
+    """The uids of pods, and average and 95th percentile of CPU and memory of each."""
+    if not isinstance(pods, WindowedPods) or pods.is_partial:
+        rows = [_windowed(pod.usage) for pod in pods]
+        return [pod.pod.uid for pod in pods], np.array(rows, np.int64).reshape(-1, 4)
+    cpu, _, cpu_p95, _, memory, _, memory_p95, _, samples = pods.usage()
+    block = np.array([cpu, memory, cpu_p95, memory_p95], np.int64).T
+    return pods.columns.uids, np.where(np.array(samples, np.int64)[:, None] > 0, block, UNKNOWN)
 
 
 def _report_block(pods: PodsByColumns) -> np.ndarray[Any, np.dtype[np.int64]]:

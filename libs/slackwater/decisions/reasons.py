@@ -27,6 +27,8 @@ class DecisionKind(StrEnum):
     """Which pods a profile proposes to move."""
     MIGRATION = "migration"
     """Whether the move of a pod is admitted or held, and each of its steps."""
+    CPUSET = "cpuset"
+    """Which CPUs the pods of a machine have, and how large its pools are."""
 
 
 class Mode(StrEnum):
@@ -111,6 +113,10 @@ class Reason(StrEnum):
     MIGRATION_FAILED = "migration_failed"
     MIGRATION_ABORTED = "migration_aborted"
     MIGRATION_MEASURED = "migration_measured"
+    CPUSET_ALLOCATED = "cpuset_allocated"
+    CPUSET_RELEASED = "cpuset_released"
+    CPUSET_RESIZED = "cpuset_resized"
+    CPUSET_REFUSED = "cpuset_refused"
 
 
 ONLY_TOLD = frozenset(

@@ -82,6 +82,21 @@ class MemoryLimit(BaseModel):
     released_bytes: AnyAmount
 
 
+class CpusetChange(BaseModel):
+    """A pod's CPUs before and after, as lists like `0-3` (empty: any), its memory nodes after, and how it has them.
+
+    `holder` is dedicated, shared, reclaimed or system; `pool` is the one that a shared pod runs in.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    before: Text
+    after: Text
+    memory_nodes: Text = ""
+    holder: Name
+    pool: Name = ""
+
+
 def _is_absent(value: object) -> bool:
     return value is None
 
@@ -106,6 +121,8 @@ class Action(BaseModel):
     namespace: Name = ""
     memory: MemoryLimit | None = Field(default=None, exclude_if=_is_absent)
     """Set if the memory limit changes; the CPU limit stays, and `released_milli` is 0."""
+    cpuset: CpusetChange | None = Field(default=None, exclude_if=_is_absent)
+    """Set if the CPUs change that it may run on; its limits stay, and `released_milli` is 0."""
 
 
 class Replay(BaseModel):

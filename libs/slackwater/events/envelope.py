@@ -8,6 +8,7 @@ one; `slackwater why` follows it backwards and prints the chain.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
@@ -48,7 +49,7 @@ class Payload(BaseModel):
     Its consumer follows from this. For rare, small events: each is a row until its retention ends."""
 
     WIRE: ClassVar[type[BaseModel] | None] = None
-    """The form in which the event travels, where it is another: it names a roster that readers join it with."""
+    """The form in which the event travels, where it is another: columns of its pods."""
 
     def key(self) -> str:
         """The key that determines order and ownership: a node, quota root or workload. May contain dots."""
@@ -58,15 +59,26 @@ class Payload(BaseModel):
         """The JSON that travels on the bus."""
         return self.model_dump_json()
 
+    def shown(self) -> Self:
+        """The event as it is shown: with the pods that are read when they are needed."""
+        return self
+
     @classmethod
     def wire(cls) -> type[BaseModel]:
         """The form in which the event travels."""
         return cls.WIRE or cls
 
     @classmethod
+    def joined(cls, columns: Mapping[str, Any], find: FindRoster) -> Self:
+        """The event of the fields of its WIRE. Raises RosterMissing, InvalidColumns."""
+        raise NotImplementedError
+
+    @classmethod
     def from_document(cls, document: Any, find: FindRoster) -> Self:
         """The event of a JSON document; `find` has the rosters of nodes. Raises ValidationError, InvalidColumns,
         RosterMissing."""
+        if cls.WIRE is not None:
+            return cls.joined(dict(cls.WIRE.model_validate(document)), find)
         return cls.model_validate(document)
 
     def shard_key(self) -> str:

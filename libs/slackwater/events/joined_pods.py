@@ -3,30 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import TypeVar, overload
 
 from slackwater.events.measures import PodUsage
 from slackwater.events.report_columns import MeasureColumns, check, usages_of
 from slackwater.events.rosters import Roster
 from slackwater.model.pods import Pod
 
+R = TypeVar("R")
 
-class JoinedPods(Sequence[PodUsage]):
-    """Sequence of pods that are built on first access: most reports are calm, and most readers need a few columns."""
 
-    __slots__ = ("_places", "_pods", "columns", "described")
+class LazyRows(Sequence[R]):
+    """Sequence of rows that are built from columns on first access: most readers need a few columns."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: tuple[R, ...] | None = None
+
+    def build(self) -> tuple[R, ...]:
+        raise NotImplementedError
+
+    def built(self) -> tuple[R, ...]:
+        """Returns the rows as a tuple."""
+        if self._rows is None:
+            self._rows = self.build()
+        return self._rows
+
+    @overload
+    def __getitem__(self, place: int) -> R: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[R]: ...
+    def __getitem__(self, place: int | slice) -> R | Sequence[R]:
+        return self.built()[place]
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self.built())
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, LazyRows):
+            return self.built() == other.built()
+        return self.built() == other if isinstance(other, tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.built())
+
+
+class JoinedPods(LazyRows[PodUsage]):
+    """The pods of a report, in the order of its roster."""
+
+    __slots__ = ("_places", "columns", "described")
 
     def __init__(self, roster: Roster, columns: MeasureColumns) -> None:
         """Raises InvalidColumns."""
+        super().__init__()
         described = roster.described()
         check(columns, len(described))
         self.columns = columns
         self.described: Sequence[Pod] = roster.pods
         self._places = len(described)
-        self._pods: tuple[PodUsage, ...] | None = None
         if described is not roster.pods:
-            self._pods = usages_of(described, columns)
-            self.described = [usage.pod for usage in self._pods]
+            self._rows = usages_of(described, columns)
+            self.described = [usage.pod for usage in self._rows]
 
     @property
     def is_partial(self) -> bool:
@@ -36,26 +74,5 @@ class JoinedPods(Sequence[PodUsage]):
     def __len__(self) -> int:
         return len(self.described)
 
-    @overload
-    def __getitem__(self, place: int) -> PodUsage: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[PodUsage]: ...
-    def __getitem__(self, place: int | slice) -> PodUsage | Sequence[PodUsage]:
-        return self.built()[place]
-
-    def __iter__(self) -> Iterator[PodUsage]:
-        return iter(self.built())
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, JoinedPods):
-            return self.built() == other.built()
-        return self.built() == other if isinstance(other, tuple) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.built())
-
-    def built(self) -> tuple[PodUsage, ...]:
-        """Returns the pods as a tuple."""
-        if self._pods is None:
-            self._pods = usages_of(self.described, self.columns)
-        return self._pods
+    def build(self) -> tuple[PodUsage, ...]:
+        return usages_of(self.described, self.columns)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter
 from typing import overload
 
 import numpy as np
@@ -14,12 +13,11 @@ from numpy.typing import NDArray
 from slackwater.events import report_columns
 from slackwater.events.joined_pods import JoinedPods
 from slackwater.events.measures import PodUsage
-from slackwater.events.report_columns import DistributionColumns, amounts, ratios
+from slackwater.events.report_columns import DistributionColumns, amounts, numbers_of, ratios, spread
 from slackwater.model.pods import Pod
 
-values_of = attrgetter(*report_columns.VALUES)
-"""The fields of a Distribution in order of declaration."""
 _VALUES = len(report_columns.VALUES)
+_LAST, _COUNT = report_columns.VALUES.index("last"), report_columns.VALUES.index("count")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,8 +58,8 @@ def by_columns(pods: Sequence[PodUsage]) -> PodsByColumns:
         return _of_joined(pods)
     return PodsByColumns(
         described=[pod.pod for pod in pods],
-        cpu=table_of([values_of(pod.usage.cpu_milli) for pod in pods]),
-        memory=table_of([values_of(pod.usage.memory_bytes) for pod in pods]),
+        cpu=table_of([numbers_of(pod.usage.cpu_milli) for pod in pods]),
+        memory=table_of([numbers_of(pod.usage.memory_bytes) for pod in pods]),
         cpu_limit_milli=[pod.cpu_limit_milli for pod in pods],
         throttled_ratio=[pod.throttled_ratio for pod in pods],
         cpu_some_avg=[pod.pressure.cpu_some_avg for pod in pods],
@@ -74,10 +72,11 @@ def by_columns(pods: Sequence[PodUsage]) -> PodsByColumns:
 
 def _of_joined(pods: JoinedPods) -> PodsByColumns:
     columns, count = pods.columns, len(pods)
+    cpu, memory = _tables((columns.cpu_milli, columns.memory_bytes), count)
     return PodsByColumns(
         described=pods.described,
-        cpu=_array(columns.cpu_milli, count),
-        memory=_array(columns.memory_bytes, count),
+        cpu=cpu,
+        memory=memory,
         cpu_limit_milli=amounts(columns.cpu_limit_milli, count),
         throttled_ratio=ratios(columns.throttled_ratio, count),
         cpu_some_avg=ratios(columns.cpu_some_avg, count),
@@ -88,12 +87,17 @@ def _of_joined(pods: JoinedPods) -> PodsByColumns:
     )
 
 
-def _array(columns: DistributionColumns, count: int) -> NDArray[np.int64]:
-    """The distributions as an array of shape n x 8."""
-    table = np.empty((_VALUES, count), np.int64)
-    for row, column in zip(table, report_columns.table_of(columns, count), strict=True):
-        row[:] = column
-    return table.T
+def _tables(distributions: Sequence[DistributionColumns], count: int) -> Iterator[NDArray[np.int64]]:
+    """Yields distributions as arrays of shape n x 8."""
+    columns = [spread(column or (0,), count) for numbers in distributions for column in numbers_of(numbers)]
+    numbers = np.fromiter(chain.from_iterable(columns), np.int64, len(columns) * count)
+    tables = numbers.reshape(len(distributions), _VALUES, count)
+    tables[:, _LAST] += tables[:, 0]
+    np.cumsum(tables[:, :_LAST], axis=1, out=tables[:, :_LAST])
+    for table, sent in zip(tables, distributions, strict=True):
+        if sent.unit > 1:
+            table[:_COUNT] *= sent.unit
+        yield table.T
 
 
 def table_of(rows: Sequence[tuple[int, ...]]) -> NDArray[np.int64]:

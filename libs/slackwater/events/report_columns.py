@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Sequence
 from itertools import repeat
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from annotated_types import Interval
 from msgspec import Meta
@@ -38,6 +38,8 @@ PARTS: Final = 10_000
 """Ratios travel in parts per ten thousand."""
 UNKNOWN: Final = -1
 """In place of a value that a pod does not have."""
+PAGE: Final = 4096
+_Unit = Annotated[int, Interval(ge=1, le=PAGE), Meta(ge=1, le=PAGE), Field(exclude_if=lambda unit: unit == 1)]
 RefaultRate = Annotated[float, Interval(ge=0, le=MOST_BYTES_PER_SECOND), Meta(ge=0, le=MOST_BYTES_PER_SECOND)]
 Trigger = Literal["interval", "waterline", "pods", "shutdown", "leave"]
 """The reason of a report: its interval is over, a waterline was crossed, other pods run, the agent stops, its node
@@ -48,13 +50,14 @@ _Signed = Annotated[
 ]
 _Known = Annotated[int, Interval(ge=UNKNOWN, le=MOST_MEMORY_BYTES), Meta(ge=UNKNOWN, le=MOST_MEMORY_BYTES)]
 _Parts = Annotated[int, Interval(ge=UNKNOWN, le=int(MOST_RATIO * PARTS)), Meta(ge=UNKNOWN, le=int(MOST_RATIO * PARTS))]
-_absent = Field(exclude_if=operator.not_)
-Differences = Annotated[Items[_Signed], _absent]
-Amounts = Annotated[Items[_Known], _absent]
+ABSENT: Final = Field(exclude_if=operator.not_)
+"""A column that is omitted if empty."""
+Differences = Annotated[Items[_Signed], ABSENT]
+Amounts = Annotated[Items[_Known], ABSENT]
 """A column of amounts; UNKNOWN where a pod has none. Absent: no pod has one."""
-Parts = Annotated[Items[_Parts], _absent]
+Parts = Annotated[Items[_Parts], ABSENT]
 """A column of ratios in parts per ten thousand; otherwise as Amounts."""
-Counts = Annotated[Items[Samples], _absent]
+Counts = Annotated[Items[Samples], ABSENT]
 Place = Annotated[int, Interval(ge=0, le=MOST_PODS - 1), Meta(ge=0, le=MOST_PODS - 1), Field(examples=[0])]
 
 
@@ -62,7 +65,7 @@ Place = Annotated[int, Interval(ge=0, le=MOST_PODS - 1), Meta(ge=0, le=MOST_PODS
 class DistributionColumns:
     """The distributions of all pods. `avg` has the values; `p50` and `last` their differences to `avg`, and `p90`,
     `p95`, `p99` and `max` those to the column before them. An absent column of differences is zero for all pods.
-    `count` has one number for each pod, or one for all."""
+    Each column has one number for each pod, or one for all. All but `count` are in `unit`: memory comes in pages."""
 
     avg: Amounts = ()
     p50: Differences = ()
@@ -72,6 +75,7 @@ class DistributionColumns:
     max: Differences = ()
     last: Differences = ()
     count: Counts = ()
+    unit: _Unit = 1
 
 
 @record(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class UnreadLimit:
 
 @record(frozen=True, slots=True)
 class MeasureColumns:
-    """The measures of all pods (see PodUsage): each column has one number per pod, or is absent."""
+    """The measures of all pods (see PodUsage): each column has one number per pod, or one for all, or is absent."""
 
     cpu_milli: DistributionColumns = DistributionColumns()
     memory_bytes: DistributionColumns = DistributionColumns()
@@ -99,7 +103,11 @@ class MeasureColumns:
     memory_high_bytes: Amounts = ()
     original_memory_high_bytes: Amounts = ()
     reclaimable_bytes: Amounts = ()
-    unread: Annotated[Items[UnreadLimit], _absent] = ()
+    unread: Annotated[Items[UnreadLimit], ABSENT] = ()
+
+
+def _is_usual(trigger: str) -> bool:
+    return trigger == "interval"
 
 
 class ReportColumns(BaseModel):
@@ -114,18 +122,18 @@ class ReportColumns(BaseModel):
     sequence: Count
     sampled_at: Moment
     window_seconds: Seconds
-    trigger: Trigger = "interval"
-    dropped_reports: Count = 0
+    trigger: Trigger = Field(default="interval", exclude_if=_is_usual)
+    dropped_reports: Count = Field(default=0, exclude_if=operator.not_)
     node_usage: Usage
     system_usage: Usage | None = None
     node_pressure: Pressure = Pressure()
     prod_pressure: Pressure = Pressure()
     roster: Name
-    roster_slot: Slot = 0
+    roster_slot: Slot = Field(default=0, exclude_if=operator.not_)
     pods: MeasureColumns = MeasureColumns()
-    disks: Annotated[Items[DiskUse], _absent] = ()
-    links: Annotated[Items[LinkUse], _absent] = ()
-    host_apps: Annotated[Items[HostAppUsage], _absent] = ()
+    disks: Annotated[Items[DiskUse], ABSENT] = ()
+    links: Annotated[Items[LinkUse], ABSENT] = ()
+    host_apps: Annotated[Items[HostAppUsage], ABSENT] = ()
     alone: bool = Field(default=False, exclude_if=operator.not_)
     prod_refault_bytes_per_second: RefaultRate | None = Field(default=None, exclude_if=is_unknown)
     node_free_bytes: KnownBytes = None
@@ -146,6 +154,10 @@ _AMOUNTS: Final = (
 COLUMNS: Final = (*_SHARES, "throttled_ratio", *_AMOUNTS)
 VALUES: Final = ("avg", "p50", "p90", "p95", "p99", "max", "last", "count")
 """The fields of a Distribution in order."""
+numbers_of = operator.attrgetter(*VALUES)
+"""The columns of a DistributionColumns in order; the fields of a Distribution."""
+_others_of = operator.attrgetter(*COLUMNS)
+T = TypeVar("T")
 
 
 class InvalidColumns(ValueError):
@@ -172,45 +184,69 @@ def _parts(ratio: float | None) -> int:
 
 
 def _column(values: list[int]) -> tuple[int, ...]:
-    return tuple(values) if values and max(values) != UNKNOWN else ()
+    return alike(values) if values and max(values) != UNKNOWN else ()
+
+
+def alike(values: Iterable[T]) -> tuple[T, ...]:
+    """Returns a column as it travels: one value where all are alike."""
+    column = tuple(values)
+    return column[:1] if column and column.count(column[0]) == len(column) else column
+
+
+def spread(column: tuple[T, ...], count: int) -> tuple[T, ...]:
+    """Returns a column with one value for each of `count` pods."""
+    return column * count if len(column) == 1 else column
+
+
+def _unit_of(columns: Sequence[Sequence[int]]) -> int:
+    """Returns the page if all values are in whole pages, else 1."""
+    return 1 if any(value % PAGE for column in columns for value in column) else PAGE
 
 
 def _distributions(values: Sequence[Distribution]) -> DistributionColumns:
-    average, p50, p90, p95, p99, highest, last, count = (
-        [getattr(distribution, name) for distribution in values] for name in VALUES
-    )
-    counts = count[:1] if len(set(count)) <= 1 else count
+    columns = [[getattr(distribution, name) for distribution in values] for name in VALUES]
+    unit = _unit_of(columns[:-1])
+    if unit > 1:
+        columns = [*([value // unit for value in column] for column in columns[:-1]), columns[-1]]
+    average, p50, p90, p95, p99, highest, last, count = columns
     return DistributionColumns(
-        avg=tuple(average) if any(average) else (),
-        p50=_differences(p50, average),
-        p90=_differences(p90, p50),
-        p95=_differences(p95, p90),
-        p99=_differences(p99, p95),
-        max=_differences(highest, p99),
-        last=_differences(last, average),
-        count=tuple(counts) if any(counts) else (),
+        avg=alike(average) if any(average) else (),
+        p50=differences(p50, average),
+        p90=differences(p90, p50),
+        p95=differences(p95, p90),
+        p99=differences(p99, p95),
+        max=differences(highest, p99),
+        last=differences(last, average),
+        count=alike(count) if any(count) else (),
+        unit=unit if any(map(any, columns[:-1])) else 1,
     )
 
 
-def _differences(values: list[int], before: list[int]) -> tuple[int, ...]:
-    column = tuple(map(operator.sub, values, before))
+def differences(values: list[int], before: list[int]) -> tuple[int, ...]:
+    """Returns the values as differences to the column before; empty if there are none."""
+    column = alike(map(operator.sub, values, before))
     return column if any(column) else ()
 
 
 def check(columns: MeasureColumns, count: int) -> None:
     """Raises InvalidColumns unless each column has `count` numbers, and usage is that of a machine."""
-    lengths = {len(column) for name in COLUMNS if (column := getattr(columns, name))}
-    for distribution in (columns.cpu_milli, columns.memory_bytes):
-        lengths |= {len(column) for name in VALUES[:-1] if (column := getattr(distribution, name))}
-        if distribution.count and len(distribution.count) not in {1, count}:
-            raise InvalidColumns(f"pods: {len(distribution.count)} counts, the roster has {count} pods")
-    if lengths - {count}:
-        raise InvalidColumns(f"pods: columns of {sorted(lengths)} numbers, the roster has {count} pods")
+    lengths = {len(column) for column in _others_of(columns) if column}
+    if not lengths <= {count, min(count, 1)}:
+        raise InvalidColumns(f"pods: columns of {sorted(lengths)} numbers for {count} pods")
     if any(unread.place >= count for unread in columns.unread):
         raise InvalidColumns(f"pods.unread: a place beyond the {count} pods of the roster")
-    if not (_is_surely_bounded(columns.cpu_milli) and _is_surely_bounded(columns.memory_bytes)):
-        tables = (table_of(columns.cpu_milli, count), table_of(columns.memory_bytes, count))
-        if any(min(column) < 0 or max(column) > MOST_MEMORY_BYTES for table in tables for column in table[:-1]):
+    check_distributions((columns.cpu_milli, columns.memory_bytes), count)
+
+
+def check_distributions(distributions: Iterable[DistributionColumns], count: int) -> None:
+    """As `check`, for usage alone."""
+    for columns in distributions:
+        lengths = {len(column) for column in numbers_of(columns) if column}
+        if not lengths <= {count, min(count, 1)}:
+            raise InvalidColumns(f"pods: columns of {sorted(lengths)} numbers for {count} pods")
+        if not _is_surely_bounded(columns) and any(
+            min(column) < 0 or max(column) > MOST_MEMORY_BYTES for column in table_of(columns, count)[:-1]
+        ):
             raise InvalidColumns("pods: usage below zero, or beyond any machine")
 
 
@@ -219,7 +255,8 @@ def _is_surely_bounded(columns: DistributionColumns) -> bool:
     percentiles rise, and together they stay far below the largest machine."""
     if not columns.avg:
         return not any((columns.p50, columns.p90, columns.p95, columns.p99, columns.max, columns.last))
-    highest = max(columns.avg)
+    lowest = min(columns.avg)
+    highest = greatest = max(columns.avg)
     for differences in (columns.p90, columns.p95, columns.p99, columns.max):
         if differences:
             if min(differences) < 0:
@@ -227,29 +264,33 @@ def _is_surely_bounded(columns: DistributionColumns) -> bool:
             highest += max(differences)
     if columns.p50:
         highest += max(columns.p50)
-    below = [column for column in (columns.p50, columns.last) if column]
+    most = MOST_MEMORY_BYTES // columns.unit
     return (
-        min(columns.avg) >= 0
-        and highest <= MOST_MEMORY_BYTES
-        and max(columns.avg) + max(columns.last or (0,)) <= MOST_MEMORY_BYTES
-        and all(min(map(operator.add, columns.avg, column)) >= 0 for column in below)
+        lowest >= 0
+        and highest <= most
+        and greatest + max(columns.last or (0,)) <= most
+        and all(
+            lowest + min(column) >= 0 or (len(column) > 1 and min(map(operator.add, columns.avg, column)) >= 0)
+            for column in (columns.p50, columns.last)
+            if column
+        )
     )
 
 
 def table_of(columns: DistributionColumns, count: int) -> list[Sequence[int]]:
     """Returns one sequence for each field of Distribution, of checked columns."""
-    average: Sequence[int] = columns.avg or (0,) * count
-    values = [average, _added(average, columns.p50)]
-    for differences in (columns.p90, columns.p95, columns.p99, columns.max):
+    average, p50, *rising, last, counts = (spread(column or (0,), count) for column in numbers_of(columns))
+    values: list[Sequence[int]] = [average, _added(average, p50)]
+    for differences in rising:
         values.append(_added(values[-1], differences))
-    values.append(_added(average, columns.last))
-    counts = columns.count or (0,)
-    values.append(counts * count if len(counts) == 1 else counts)
-    return values
+    values.append(_added(average, last))
+    if columns.unit > 1:
+        values = [[value * columns.unit for value in column] for column in values]
+    return [*values, counts]
 
 
 def _added(values: Sequence[int], differences: Sequence[int]) -> Sequence[int]:
-    return list(map(operator.add, values, differences)) if differences else values
+    return list(map(operator.add, values, differences)) if any(differences) else values
 
 
 def usages_of(described: Sequence[Pod | None], columns: MeasureColumns) -> tuple[PodUsage, ...]:
@@ -282,19 +323,19 @@ def usages_of(described: Sequence[Pod | None], columns: MeasureColumns) -> tuple
     )
 
 
-def ratios(column: Sequence[int], count: int) -> Sequence[float | None]:
+def ratios(column: tuple[int, ...], count: int) -> Sequence[float | None]:
     """Returns a column of ratios for `count` pods; None where it is unknown."""
     return list(_ratios(column, count))
 
 
-def amounts(column: Sequence[int], count: int) -> Sequence[int | None]:
+def amounts(column: tuple[int, ...], count: int) -> Sequence[int | None]:
     """Returns a column of amounts for `count` pods; None where there is none."""
     return list(_optional(column, count))
 
 
-def _ratios(column: Sequence[int], count: int) -> Iterable[float | None]:
-    return [None if value < 0 else value / PARTS for value in column] if column else repeat(None, count)
+def _ratios(column: tuple[int, ...], count: int) -> Iterable[float | None]:
+    return [None if value < 0 else value / PARTS for value in spread(column, count)] if column else repeat(None, count)
 
 
-def _optional(column: Sequence[int], count: int) -> Iterable[int | None]:
-    return [None if value < 0 else value for value in column] if column else repeat(None, count)
+def _optional(column: tuple[int, ...], count: int) -> Iterable[int | None]:
+    return [None if value < 0 else value for value in spread(column, count)] if column else repeat(None, count)

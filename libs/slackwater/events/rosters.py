@@ -22,6 +22,9 @@ SLOTS: Final = 4
 Slot = Annotated[int, Interval(ge=0, le=SLOTS - 1), Meta(ge=0, le=SLOTS - 1), Field(examples=[0])]
 
 
+_uid_of = operator.attrgetter("uid")
+
+
 @record(frozen=True, slots=True)
 class Roster:
     """The pods of a node. `digest` identifies the content, so that a report never counts by another one. `uids` is the
@@ -35,14 +38,10 @@ class Roster:
 
     def described(self) -> Sequence[Pod | None]:
         """Returns the pod at each place of a column; None for one that this version does not know."""
-        if len(self.pods) == len(self.uids) and all(map(_is_of, self.pods, self.uids)):
+        if tuple(map(_uid_of, self.pods)) == self.uids:
             return self.pods
         pods = {pod.uid: pod for pod in self.pods}
         return [pods.get(uid) for uid in self.uids]
-
-
-def _is_of(pod: Pod, uid: str) -> bool:
-    return pod.uid == uid
 
 
 FindRoster = Callable[[str, str], Roster | None]

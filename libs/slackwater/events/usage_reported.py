@@ -81,8 +81,7 @@ class UsageReported(Payload):
     def key(self) -> str:
         return self.node
 
-    def with_pods(self) -> Self:
-        """Returns the report with its pods as a tuple, as it is shown."""
+    def shown(self) -> Self:
         return self.model_copy(update={"pods": tuple(self.pods)})
 
     def roster(self) -> Roster:
@@ -117,10 +116,6 @@ class UsageReported(Payload):
         values["pods"] = JoinedPods(roster, columns["pods"])
         values["failed_pods"] = roster.failed_pods
         return built(cls, values)
-
-    @classmethod
-    def from_document(cls, document: Any, find: FindRoster) -> Self:
-        return cls.joined(dict(ReportColumns.model_validate(document)), find)
 
 
 def is_disconnected(report: UsageReported) -> UsageReported:

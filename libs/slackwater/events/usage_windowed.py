@@ -3,58 +3,29 @@
 from __future__ import annotations
 
 import operator
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from slackwater.events.envelope import Payload
-from slackwater.model.bounds import Count, CpuMilliSum, Items, Mapped, MemoryBytesSum, Moment, Name, WindowSeconds
-from slackwater.model.pods import Pod
-from slackwater.model.records import record
-from slackwater.model.tiers import Tier
-
-
-@record(frozen=True, slots=True)
-class WindowedUsage:
-    """Average, p90, p95 and maximum in one window: CPU in milli-cores, memory in bytes. `samples` 0 means absent."""
-
-    cpu_avg_milli: CpuMilliSum
-    cpu_p90_milli: CpuMilliSum
-    cpu_p95_milli: CpuMilliSum
-    cpu_max_milli: CpuMilliSum
-    memory_avg_bytes: MemoryBytesSum
-    memory_p90_bytes: MemoryBytesSum
-    memory_p95_bytes: MemoryBytesSum
-    memory_max_bytes: MemoryBytesSum
-    samples: Count
-
-
-@record(frozen=True, slots=True)
-class WindowedPod:
-    """The usage of one pod in the window."""
-
-    pod: Pod
-    usage: WindowedUsage
-
-
-@record(frozen=True, slots=True)
-class WindowedHostApp:
-    """The usage of one host application in the window; `system_usage` does not include it."""
-
-    name: Name
-    tier: Tier
-    usage: WindowedUsage
+from slackwater.events.envelope import Payload, built
+from slackwater.events.rosters import FindRoster
+from slackwater.events.window_columns import SHARED, WindowColumns, WindowedPods, columns_of
+from slackwater.events.windowed_usage import WindowedHostApp, WindowedPod, WindowedUsage
+from slackwater.model.bounds import Count, Items, Mapped, Moment, Name, WindowSeconds
 
 
 class UsageWindowed(Payload):
     """One window of a node. `number` = window_start // window_seconds, so that consumers can deduplicate.
 
     `tiers` has entries only for tiers with pods. `gaps` is the number of reports known to be missing from the window.
-    `host_apps` is omitted if empty.
+    `host_apps` is omitted if empty. Pods travel as columns (slackwater.events.window_columns), without their status and
+    their rules of placement, which are in `pods.rostered`.
     """
 
     TYPE: ClassVar[str] = "usage.windowed"
     STREAM: ClassVar[str] = "WINDOWS"
+    WIRE: ClassVar[type[BaseModel]] = WindowColumns
 
     node: Name
     number: Count
@@ -70,3 +41,14 @@ class UsageWindowed(Payload):
 
     def key(self) -> str:
         return self.node
+
+    def shown(self) -> Self:
+        return self.model_copy(update={"pods": tuple(self.pods)})
+
+    def body(self) -> str:
+        shared = {name: getattr(self, name) for name in SHARED}
+        return WindowColumns.model_construct(**shared, pods=columns_of(self.pods)).model_dump_json()
+
+    @classmethod
+    def joined(cls, columns: Mapping[str, Any], find: FindRoster) -> Self:
+        return built(cls, {**columns, "pods": WindowedPods(columns["pods"])})

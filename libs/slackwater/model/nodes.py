@@ -17,6 +17,8 @@ from slackwater.model.records import record
 EVICTIONS_BY: Final = "slackwater.io/evictions"
 """Annotation of a node's description that says what carries out its evictions."""
 API_SERVER: Final = "api-server"
+LABEL_CPUSETS: Final = "slackwater.io/cpusets"
+"""How CPUs of a pod get to the kernel of a node: `launch`, before its command starts; `off`: they do not."""
 
 
 class PodDetail(StrEnum):

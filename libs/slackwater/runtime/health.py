@@ -75,7 +75,8 @@ def health_router(
 
 async def _within_time(checks: Callable[[], Awaitable[Sequence[Check]]]) -> Sequence[Check]:
     try:
-        return await asyncio.wait_for(checks(), CHECKS_SECONDS)
+        async with asyncio.timeout(CHECKS_SECONDS):
+            return await checks()
     except TimeoutError:
         return [Check("checks", False, f"no answer within {CHECKS_SECONDS:.0f} s")]
 

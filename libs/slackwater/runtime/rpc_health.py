@@ -71,7 +71,8 @@ class HealthAnswers(health_pb2_grpc.HealthServicer):
             if self._leaving.is_set():
                 return
             try:
-                await asyncio.wait_for(self._leaving.wait(), WATCH_SECONDS)
+                async with asyncio.timeout(WATCH_SECONDS):
+                    await self._leaving.wait()
             except TimeoutError:
                 continue
 
@@ -79,7 +80,8 @@ class HealthAnswers(health_pb2_grpc.HealthServicer):
         if self._leaving.is_set():
             return NOT_SERVING
         try:
-            checks = await asyncio.wait_for(self._checks(), CHECKS_SECONDS)
+            async with asyncio.timeout(CHECKS_SECONDS):
+                checks = await self._checks()
         except TimeoutError:
             return NOT_SERVING
         return SERVING if all(check.ok for check in checks) else NOT_SERVING

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,11 +14,21 @@ from slackwater.agent.adapters.linux.environment import workload_environment
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.machine import online_cpus
-from slackwater.agent.adapters.linux.supervise import AS_HERE, Guard, Surroundings, run_managed, run_unmanaged
+from slackwater.agent.adapters.linux.supervise import (
+    AS_HERE,
+    NOT_PLACED,
+    Guard,
+    Surroundings,
+    run_managed,
+    run_unmanaged,
+)
 from slackwater.agent.adapters.linux.workload_files import read_template
+from slackwater.agent.adapters.placement_files import read_placements
 from slackwater.agent.domain.admission import Command, admit, cfs_period_us, cpu_limit_milli
 from slackwater.agent.domain.workload_template import WorkloadTemplate
-from slackwater.model.errors import Misconfigured
+from slackwater.agent.usecases.preview_placement import preview_placement
+from slackwater.kernels.topology.plan_replay import basis_of
+from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.model.identifiers import new_id
 from slackwater.runtime.state import StateDir
 
@@ -42,6 +53,22 @@ def run_command(
         sys.stderr.write(f"slackwater exec: runs unmanaged: {error}\n")
         return run_unmanaged(command.arguments, guard, surroundings)
     return run_managed(layout, pod, command.arguments, limit, period_us, guard, surroundings)
+
+
+def preview_command(command: Command, state_dir: Path) -> int:
+    """Print the CPUs that the command would have here; the exit code that a refusal has. Raises InvalidInput that names
+    the wrong flag, Unavailable where no agent places pods."""
+    pod = admit(command, new_id(), datetime.now(UTC))
+    answer = read_placements(StateDir(state_dir).agent_folder()) or {"off": "no agent has placed pods here"}
+    if answer.get("off"):
+        raise Unavailable(f"{pod.name}: would run on any CPU: {answer['off']}", code="not_placed")
+    preview = preview_placement(basis_of({**answer, "now": time.monotonic()}), pod)
+    if preview.refused:
+        sys.stderr.write(f"slackwater exec: {pod.name}: would be refused: {preview.refused}\n")
+        return NOT_PLACED
+    sys.stdout.write(f"{pod.name}: would run on CPUs {preview.cpus}\n")
+    sys.stdout.writelines(f"{decision.sentence()}\n" for decision in preview.pools if decision.resized)
+    return 0
 
 
 def run_file(file: Path, state_dir: Path) -> int:

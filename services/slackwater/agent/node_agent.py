@@ -34,12 +34,14 @@ from slackwater.agent.usecases.disconnected_mode import STANDS_IN_FOR, Disconnec
 from slackwater.agent.usecases.evict import EvictPods
 from slackwater.agent.usecases.handle_intents import HandleIntents
 from slackwater.agent.usecases.place_pods import PlacePods
+from slackwater.agent.usecases.record_placements import RecordPlacements
 from slackwater.agent.usecases.report import ReportUsage
 from slackwater.agent.usecases.sample import SampleMachine
 from slackwater.agent.usecases.start_workloads import StartWorkloads
+from slackwater.decisions.record_budget import RecordBudget
 from slackwater.model.errors import Unavailable
 from slackwater.model.identifiers import new_id
-from slackwater.model.nodes import NodeFacts
+from slackwater.model.nodes import LABEL_CPUSETS, NodeFacts
 from slackwater.model.quantities import Resources, parse_cpu_milli, parse_memory_bytes
 from slackwater.runtime.platform import Platform
 from slackwater.runtime.service import Check
@@ -162,7 +164,8 @@ class AgentService:
             _log.warning("restore not exact", report=str(self.report_file))
         self.driver.close()
         with suppress(Unavailable, TimeoutError):
-            await asyncio.wait_for(outgoing.flush(), _GOODBYE_SECONDS)
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                await outgoing.flush()
 
     def _queue(self, stored: StoredReports) -> Outgoing:
         clock = self.platform.clock
@@ -201,8 +204,8 @@ class AgentService:
             clock,
             publisher,
             clock.monotonic(),
-            settings.disconnected_record_burst_bytes,
-            settings.disconnected_record_bytes_per_hour,
+            settings.record_burst_bytes,
+            settings.record_bytes_per_hour,
         )
         start = self._starting(
             name,
@@ -241,7 +244,13 @@ class AgentService:
         )
         if self.placement is not None:
             self.placement.spawn = loop.spawn
+            self.placement.recorder = self._recorder(name, publisher)
         return loop
+
+    def _recorder(self, node: str, publisher: BusPublisher) -> RecordPlacements:
+        settings = self.settings
+        budget = RecordBudget(settings.record_burst_bytes, settings.record_bytes_per_hour)
+        return RecordPlacements(node, self.platform.clock, publisher, budget)
 
     def _beside(self) -> Iterator[Callable[[], Coroutine[Any, Any, None]]]:
         """Tasks of the drivers and plugins beside the loop."""
@@ -267,6 +276,8 @@ class AgentService:
     def _facts(self) -> NodeFacts:
         """The machine's facts, what the operator decided about it, and what it can start."""
         facts = described(self.driver.facts(), self.settings)
+        if self.placement is not None:
+            facts = replace(facts, labels={**facts.labels, LABEL_CPUSETS: "off" if self.placement.off else "launch"})
         if self.launcher is None:
             return facts
         return replace(facts, labels={**facts.labels, **node_labels(self.launcher.templates())})

@@ -223,8 +223,9 @@ class Publisher(Protocol):
 
     def observed(self, answers: Sequence[Observed]) -> None: ...
 
-    def decided(self, key: str, record: DecisionRecord, cause: Event[IntentDeclared]) -> None:
-        """Publish a decision of this agent; of those that wait under one key the newest is kept."""
+    def decided(self, key: str, record: DecisionRecord, cause: Event[IntentDeclared] | None) -> None:
+        """Publish a decision of this agent by the rules that came with `cause`, or by its own (None); of those that
+        wait under one key the newest is kept."""
         ...
 
     def completed(self, completion: Completion, stored: Callable[[], None]) -> None:

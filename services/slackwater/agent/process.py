@@ -96,7 +96,8 @@ def connector(
 
 async def _run(service: AgentService | FleetService, bus: LateBus, node: str | None) -> None:
     with suppress(TimeoutError):  # usually the broker is there, and the first messages need not wait for a retry
-        await asyncio.wait_for(bus.first.wait(), _FIRST_CONNECTION_SECONDS)
+        async with asyncio.timeout(_FIRST_CONNECTION_SECONDS):
+            await bus.first.wait()
     await service.run(lambda: _log.info("agent started", node=node))
 
 

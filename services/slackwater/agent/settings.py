@@ -90,7 +90,8 @@ class AgentSettings(BaseSettings):
     """The same for reports that a crossed waterline sent."""
     buffered_reports: int = Field(default=24, ge=1, le=1000)
     """Reports kept while the bus is away; the oldest are dropped and counted."""
-    disconnected_record_burst_bytes: int = Field(default=32_768, ge=0)
-    """Records of decisions in disconnected mode that may be published at once after a calm time."""
-    disconnected_record_bytes_per_hour: int = Field(default=1_000, ge=0)
+    record_burst_bytes: int = Field(default=32_768, ge=0)
+    """Records of decisions that may be published at once after a calm time: those of disconnected mode, and as many of
+    CPUs of pods."""
+    record_bytes_per_hour: int = Field(default=1_000, ge=0)
     """What is refilled per hour. Beyond it decisions are listed in a later record; evictions always have one."""

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 
 LISTED = 30
 """Candidates that a table shows; `-o json` has all."""
-_DONE = {"throttle": "throttled", "restore": "given back", "evict": "evicted", "deschedule": "proposed for a move"}
+_DONE = {
+    "throttle": "throttled",
+    "restore": "given back",
+    "evict": "evicted",
+    "deschedule": "proposed for a move",
+    "cpuset": "placed",
+}
 
 
 def print_reasoning(console: Console, answer: Mapping[str, Any]) -> None:
@@ -77,7 +83,8 @@ def print_pod(console: Console, answer: Mapping[str, Any], at: str | None = None
     console.print(Text(f"{clock_time(newest['decided_at'])} {sentence(newest)}", style="bold"), soft_wrap=True)
     print_reasoning(console, {"working": newest["working"]})
     console.print(Text(f"  {_own(newest)}"), soft_wrap=True)
-    console.print(Text(f"  {_brought(newest)}"), soft_wrap=True)
+    if newest["kind"] != "cpuset":
+        console.print(Text(f"  {_brought(newest)}"), soft_wrap=True)
     console.print(Text(f"  slackwater why decision/{newest['id']}", style="dim"), soft_wrap=True)
     if not at and (later := later_steps(answer["running"], newest)):
         console.print(Text(f"  {later}"), soft_wrap=True)
@@ -153,6 +160,8 @@ def _own(part: Mapping[str, Any]) -> str:
     if not part["chosen"]:
         could = part["would_release"]
         return where + ("" if could is None else f"; it could have released {amount(could, part['unit'])}")
+    if (cpuset := part.get("cpuset")) is not None:
+        return _cpus(cpuset)
     if part["evicted"]:
         return f"{where}; its end releases {amount(part['released'] or 0, part['unit'])}"
     unit, limits = "milli", (part["limit_before_milli"], part["limit_after_milli"])
@@ -160,6 +169,14 @@ def _own(part: Mapping[str, Any]) -> str:
         unit, limits = "bytes", (memory["before_bytes"], memory["after_bytes"])
     before, after = ("none" if limit is None else amount(limit, unit) for limit in limits)
     return f"{where}; limit {before} -> {after}, {_moved(part)}"
+
+
+def _cpus(cpuset: Mapping[str, Any]) -> str:
+    """The CPUs of a pod before and after, and how it has them."""
+    before, after = (f"CPUs {cpuset[side]}" if cpuset[side] else "any CPU" for side in ("before", "after"))
+    pool = f" in the pool {cpuset['pool']}" if cpuset["pool"] else ""
+    memory = f", memory of NUMA nodes {cpuset['memory_nodes']}" if cpuset["memory_nodes"] else ""
+    return f"{before} -> {after}{memory} ({cpuset['holder']}{pool})"
 
 
 def _moved(part: Mapping[str, Any]) -> str:

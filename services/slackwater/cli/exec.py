@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slackwater.cli.exits import USAGE
-from slackwater.model.errors import InvalidInput
+from slackwater.cli.exits import ERROR, USAGE
+from slackwater.model.errors import InvalidInput, Unavailable
+from slackwater.model.pods import LABEL_CPU_POOL, LABEL_NUMA_BOUND
 
 if TYPE_CHECKING:
     from slackwater.agent.domain.admission import Command
@@ -28,6 +30,18 @@ WorkloadFile = Annotated[
     Path | None,
     typer.Option("--from", metavar="FILE", help="Take all of it from a workload file, so that it can be moved."),
 ]
+LabelTexts = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=VALUE", help="Label, repeatable; slackwater.io/revision announces a rollout."),
+]
+PoolName = Annotated[str | None, typer.Option(metavar="NAME", help="LS pods: CPUs for the pods of this pool alone.")]
+NumaBound = Annotated[bool, typer.Option("--numa", help="CPUs and memory of one NUMA node.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show the CPUs that it would have, and which pools change; run nothing.")
+]
+_POOL = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+_OTHER_POOLS = ("share", "reclaim", "reserve", "dedicated")
+"""Pools that a command is in by its QoS class, not by name."""
 CONTEXT: dict[str, Any] = {"allow_interspersed_args": False}
 
 
@@ -46,10 +60,7 @@ def command(
     name: Annotated[str | None, typer.Option(help="Pod name; default: derived from the workload.")] = None,
     namespace: Annotated[str, typer.Option(help="Namespace of the pod.")] = "default",
     priority: Annotated[int | None, typer.Option(help="Priority within the tier's range.")] = None,
-    label: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Label, repeatable; slackwater.io/revision announces a rollout."),
-    ] = None,
+    label: LabelTexts = None,
     quota: Annotated[
         str | None, typer.Option(help="Claim CPU and memory of this ElasticQuota first: wait, start, give back.")
     ] = None,
@@ -59,6 +70,9 @@ def command(
     server: Annotated[
         str | None, typer.Option(help="With --quota: URL of a process with quota; default: the instance here.")
     ] = None,
+    pool: PoolName = None,
+    numa: NumaBound = False,
+    dry_run: DryRun = False,
     state_dir: Annotated[
         Path | None, typer.Option(help="The agent's state directory; or SLACKWATER_STATE_DIR.")
     ] = None,
@@ -70,18 +84,20 @@ def command(
     A command ended by signal N exits with 128+N; 127 means no such command, 126 not executable. With --quota it starts
     when its claim is admitted, and ends by SIGTERM when what it borrowed is reclaimed.
     """
-    from slackwater.agent.command import run_command
+    from slackwater.agent.command import preview_command, run_command
     from slackwater.agent.domain.admission import Command
     from slackwater.runtime.state import client_state_dir
 
-    said = tuple(arguments or ()), tuple(label or ())
-    wanted = Command(tier, cpu, memory, workload, qos, name, namespace, priority, *said, cpu_limit, cpu_period_ms)
     place = (state_dir or client_state_dir()).absolute()
     try:
+        said = tuple(arguments or ()), (*(label or ()), *_labels(pool, numa=numa))
+        wanted = Command(tier, cpu, memory, workload, qos, name, namespace, priority, *said, cpu_limit, cpu_period_ms)
         if file is not None:
             raise typer.Exit(_run_file(file, wanted, quota, place))
         _require(wanted)
-        if quota is None:
+        if dry_run:
+            status = preview_command(wanted, place)
+        elif quota is None:
             status = run_command(wanted, place)
         else:
             from slackwater.cli.quota_hold import run_claimed
@@ -89,10 +105,22 @@ def command(
             status = run_claimed(
                 wanted, place, quota, claim=claim, grace_s=grace, priority=queue_priority, server=server
             )
-    except InvalidInput as error:
+    except (InvalidInput, Unavailable) as error:
         sys.stderr.write(f"slackwater exec: {error.message}\n")
-        raise typer.Exit(USAGE) from None
+        raise typer.Exit(USAGE if isinstance(error, InvalidInput) else ERROR) from None
     raise typer.Exit(status)
+
+
+def _labels(pool: str | None, *, numa: bool) -> tuple[str, ...]:
+    """Returns what the agent reads of the two options. Raises InvalidInput for a name that is no pool's."""
+    if pool is not None and (pool in _OTHER_POOLS or not _POOL.fullmatch(pool)):
+        raise InvalidInput(
+            f"--pool: {pool!r} is no name of a pool: at most 40 lower-case letters, digits and '-', and not"
+            f" {', '.join(_OTHER_POOLS)}",
+            field="--pool",
+        )
+    bound = (f"{LABEL_NUMA_BOUND}=true",) if numa else ()
+    return (*bound, *(() if pool is None else (f"{LABEL_CPU_POOL}={pool}",)))
 
 
 def _require(given: Command) -> None:

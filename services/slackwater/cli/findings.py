@@ -77,6 +77,8 @@ class MachineSnapshot:
     lowers_oom_scores: bool
     """Whether this process may lower OOM scores."""
     cpus: int | None
+    not_placed: str
+    """Why pods of this machine get no CPUs of their own; empty where they can."""
     now: datetime
     clock_source: str | None
     postgres: str | None
@@ -170,6 +172,15 @@ def _cpus(seen: MachineSnapshot) -> Sequence[Finding]:
         advice = "prod and batch always compete for it; use two or more CPUs to see the effect of the loop"
         return [Finding("cpus", Level.WARN, "1 online", advice)]
     return [Finding("cpus", Level.OK, f"{seen.cpus} online")]
+
+
+def _cpusets(seen: MachineSnapshot) -> Sequence[Finding]:
+    """The way that CPUs of a pod take to the kernel."""
+    if seen.not_placed:
+        advice = "until then LSE and LSR pods run beside the others (docs/how-to/give-a-service-its-own-cpus.md)"
+        return [Finding("cpusets", Level.WARN, seen.not_placed, advice)]
+    text = "launch (`slackwater exec` writes them before the command starts) and reconcile (the agent, every 3 s)"
+    return [Finding("cpusets", Level.OK, text)]
 
 
 def _clock(seen: MachineSnapshot) -> Sequence[Finding]:
@@ -344,6 +355,6 @@ def _claims(count: int) -> str:
 
 
 _LOOKS: Sequence[Callable[[MachineSnapshot], Sequence[Finding]]] = (
-    *(_python, _kernel, _cgroups, _pressure, _idle, _oom_scores, _cpus, _clock),
+    *(_python, _kernel, _cgroups, _pressure, _idle, _oom_scores, _cpus, _cpusets, _clock),
     *(_servers, _docker, _state, _instance, _shards, _blocked, _quarantined, _access, _leftovers, _journal),
 )

@@ -16,6 +16,7 @@ from typing import Any
 import httpx2
 
 from slackwater.agent.adapters.journal_file import claims_in
+from slackwater.agent.adapters.linux.cpu_placement import why_not_placed
 from slackwater.agent.adapters.linux.hierarchy import Hierarchy, find_hierarchy
 from slackwater.agent.adapters.linux.machine import online_cpus
 from slackwater.bus.connect.access import NatsAccess
@@ -57,6 +58,7 @@ def snapshot(state_dir: Path) -> MachineSnapshot:
         cpu_idle=has_idle(hierarchy),
         lowers_oom_scores=_has_capability(_SYS_RESOURCE),
         cpus=_cpus(),
+        not_placed=why_not_placed(hierarchy),
         now=datetime.now(UTC),
         clock_source=_text(_CLOCK_SOURCE),
         postgres=binaries.get("postgres"),

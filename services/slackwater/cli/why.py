@@ -47,6 +47,7 @@ _NOUNS = {
     **dict.fromkeys(("claim", "claims"), "claim"),
     **dict.fromkeys(("migration", "migrations", "podmigrationjob", "pmj"), "migration"),
 }
+CPUSET = "cpuset"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -64,7 +65,7 @@ def command(
         typer.Argument(
             metavar="SUBJECT",
             help="nodes: batch-cpu (the default), batch-memory, mid-cpu, mid-memory, prod-cpu-peak, prod-memory-peak; "
-            "cpu and scheduling after the first decision about them",
+            "cpuset, cpu and scheduling after the first decision about them; pods: cpuset",
             show_default=False,
         ),
     ] = None,
@@ -80,7 +81,7 @@ def command(
     was decided about a claim or the move of a pod.
 
     Examples: `slackwater why node/edge-7 batch-cpu --at -5m`, `slackwater why pod/encode-video-1`,
-    `slackwater why decision/0198c2d4-…`
+    `slackwater why pod/api-1 cpuset`, `slackwater why decision/0198c2d4-…`
     """
     from slackwater.cli.client import reading
 
@@ -88,7 +89,7 @@ def command(
         noun, name = _asked(target)
         if noun != "pod" and (node or namespace):
             raise InvalidInput("--node and --namespace select one of several pods: use them with pod/NAME")
-        if noun != "node" and subject is not None:
+        if noun != "node" and subject is not None and (noun, subject) != ("pod", CPUSET):
             raise InvalidInput(f"{subject!r}: a subject selects a number of a node: use it with node/NAME")
         if noun == "decision" and at is not None:
             raise InvalidInput("--at: not allowed with decision/NAME, which is shown with its effects; remove --at")
@@ -100,6 +101,8 @@ def command(
             print_object(answer, output)
         elif noun == "pod":
             print_pod(_console(), answer, at)
+            if subject == CPUSET:
+                _print_in_force(answer)
         elif noun == "migration":
             from slackwater.cli.migration_columns import move_why_lines
 
@@ -112,6 +115,14 @@ def command(
             (print_waterfall if noun == "node" else print_chain)(_console(), answer)
 
 
+def _print_in_force(answer: Mapping[str, Any]) -> None:
+    """Print the record of the CPUs of the pod's node, which the pod shares or has a part of."""
+    if answer["in_force"] is None:
+        print(f"no CPUs were given out on node {answer['pod']['node']}: its pods run on any")
+    else:
+        print_waterfall(_console(), answer["in_force"])
+
+
 def _read(reader: Reader, noun: str, name: str, options: Mapping[str, str | None]) -> Any:
     """The API's explanation."""
     at, path = options["at"], quote(name, safe="")
@@ -120,7 +131,13 @@ def _read(reader: Reader, noun: str, name: str, options: Mapping[str, str | None
             return reader.get("/v1/why", {"node": name, "subject": options["subject"] or "batch-cpu", "at": at})
         case "pod":
             where = {"node": options["node"], "namespace": options["namespace"]}
-            return reader.get("/v1/why/pod", {"pod": name, **where, "at": at})
+            answer = reader.get("/v1/why/pod", {"pod": name, **where, "at": at, "kind": options["subject"]})
+            if options["subject"] == CPUSET:  # of the whole machine: what the pod shares, and with which pools
+                params = {"node": answer["pod"]["node"], "subject": CPUSET, "at": at}
+                answer["in_force"] = None
+                with suppress(NotFound):
+                    answer["in_force"] = reader.get("/v1/why", params)
+            return answer
         case "quota":
             return reader.get(f"/v1/quotas/{path}/why", {"at": at})
         case "claim":

@@ -37,6 +37,7 @@ from slackwater.console.domain.views import (
     UsagePoint,
     WindowView,
 )
+from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.events.migration_changed import MigrationChanged
 from slackwater.events.quota_accounted import QuotaAccounted
@@ -300,8 +301,10 @@ class ReadQueries(EventReads, FleetReads, LoopReads, MoveReads, QuotaReads, Stra
         """Running pods with this name or uid (on `node`, or anywhere), and pods that decisions have considered."""
         ...
 
-    async def decisions_about(self, pod_uid: str, limit: int, until: datetime | None) -> Sequence[DecisionRecord]:
-        """The decisions that chose or spared the pod, newest first."""
+    async def decisions_about(
+        self, pod_uid: str, limit: int, until: datetime | None, kind: DecisionKind | None = None
+    ) -> Sequence[DecisionRecord]:
+        """The decisions that chose or spared the pod, newest first; of one kind if given."""
         ...
 
     async def decision_at(self, node: str, subject: str, at: datetime) -> DecisionRecord | None:

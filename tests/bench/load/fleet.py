@@ -11,10 +11,12 @@ from typing import Any
 
 from tests.bench.load.wire import head_of
 
+from slackwater.agent.domain.windows import summarize
 from slackwater.agent.edge.events import Envelopes
+from slackwater.agent.usecases.report import distribution, in_pages
 from slackwater.bus.codec.cloudevents import encode
 from slackwater.events.envelope import Event, subject_of
-from slackwater.events.measures import Distribution, PodUsage, Pressure, Usage
+from slackwater.events.measures import PodUsage, Pressure, Usage
 from slackwater.events.node_described import NodeDescribed
 from slackwater.events.pods_rostered import PodsRostered, subject_in
 from slackwater.events.serialized import written
@@ -36,6 +38,7 @@ _SAMPLED = datetime(2001, 2, 3, 4, 5, 6, 123456, tzinfo=UTC)
 _SEQUENCE = 987654321
 CALM, ABOVE = 0.01, 0.15
 _STRIDE = 37
+_PAGE, _SAMPLES = 4096, 5
 _TIERS = (Tier.PROD, Tier.PROD, Tier.BATCH)
 
 
@@ -63,8 +66,8 @@ def report(pods: int, level: float, window_seconds: float, pressure: float = CAL
         window_seconds=window_seconds,
         node_usage=_usage(int(30_000 * level), int(100 * GIB * level)),
         system_usage=_usage(int(8_000 * level), int(16 * GIB * level)),
-        node_pressure=Pressure(0.01, 0.0123456789, 0.05, 0.0, 0.001),
-        prod_pressure=Pressure(pressure, 0.0123456789, 0.05, 0.0, 0.001),
+        node_pressure=Pressure(0.01, 0.0123, 0.05, 0.0, 0.001),
+        prod_pressure=Pressure(pressure, 0.0123, 0.05, 0.0, 0.001),
         trigger="interval" if pressure == CALM else URGENT_TRIGGER,
         pods=tuple(_pod(number, level) for number in range(pods)),
     )
@@ -151,17 +154,19 @@ def _pod(number: int, level: float) -> PodUsage:
         request=Resources(1500, 4 * GIB),
         started_at=_STARTED + timedelta(seconds=number),
     )
-    usage = _usage(int((400 + 10 * number) * level), int(2 * GIB * level))
+    usage = _usage(int((400 + 10 * number) * level), int((1 + number % 7 / 5) * GIB * level), number)
+    waits = 0.0001 * (number % 9)
     return PodUsage(
-        pod=pod, usage=usage, pressure=Pressure(0.01, 0.0123456789, 0.05, 0.0, 0.001), throttled_ratio=0.015625
+        pod=pod, usage=usage, pressure=Pressure(2 * waits, waits, 5 * waits, 0.0, waits / 3), throttled_ratio=0.0
     )
 
 
-def _usage(cpu_milli: int, memory_bytes: int) -> Usage:
-    return Usage(_distribution(cpu_milli), _distribution(memory_bytes))
+def _usage(cpu_milli: int, memory_bytes: int, number: int = 0) -> Usage:
+    cpu = [cpu_milli * (100 + share) // 100 for share in _shares(number)]
+    memory = [memory_bytes * (1000 + share) // 1000 // _PAGE * _PAGE for share in _shares(number + 3)]
+    return Usage(distribution(summarize(cpu, cpu[-1])), distribution(in_pages(summarize(memory, memory[-1]))))
 
 
-def _distribution(level: int) -> Distribution:
-    return Distribution(
-        level, level * 98 // 100, level * 110 // 100, level * 115 // 100, level * 119 // 100, level * 12 // 10, level, 5
-    )
+def _shares(number: int) -> list[int]:
+    """Five samples, from one fifth below to one fifth above, another one last for each number."""
+    return [(17 * number + 11 * sample) % 41 - 20 for sample in range(_SAMPLES)]

@@ -101,7 +101,7 @@ SCENARIOS: Final = (
     Scenario(
         "bounded",
         "floods, bombs, half requests and forgeries beside honest agents, each service within its declared memory",
-        partial(bounded, quiet_seconds=25, attack_seconds=18),
+        partial(bounded, quiet_seconds=25, attack_seconds=25),
         minutes=8,
         needs_root=True,
     ),

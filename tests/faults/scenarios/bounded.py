@@ -8,6 +8,7 @@ because an attacker is on another machine; the broker's and the services' work f
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import sys
@@ -37,14 +38,14 @@ from tests.faults.site import SERVICES, Site, harness_bus, pending, site
 from tests.faults.supervisor import REPOSITORY, cpu_seconds, python_path, until
 from tests.support.reports import described
 
-from slackwater.bus.access.floods import MOST_HOLD_SECONDS
 from slackwater.bus.admin.permissions import agent_user
 from slackwater.bus.connect.access import AGENT_API_PREFIX
 from slackwater.bus.connect.nats_bus import NatsBus
 from slackwater.events.envelope import event_of
 from slackwater.model.identifiers import partition_of
 
-NODE: Final = "attacker"
+PARTITION: Final = 0
+"""That of the attackers."""
 HONEST: Final = 16
 NEIGHBOURS: Final = 4
 """Honest agents in the attacker's partition: the same consumers read both."""
@@ -53,8 +54,6 @@ FEW_WAIT: Final = 300
 """Messages that wait while honest agents go on."""
 NAMED_SECONDS: Final = 15.0
 """Missing reports are counted when their window closes."""
-HELD_SECONDS: Final = MOST_HOLD_SECONDS + 30.0
-"""Each attack that is held is held twice as long as the one before."""
 WARM_SECONDS, RECOVERY_SECONDS, PROBE_SECONDS, ANSWER_SECONDS = 10.0, 90.0, 1.0, 5.0
 ATTACKS: Final = (
     "invalid items", "deep and wide", "packed bombs", "flood", "full streams", "connections", "half requests",
@@ -126,12 +125,14 @@ async def bounded(
 
 async def _open(stack: AsyncExitStack, folder: Path, limits: MemoryLimits) -> Scene:
     names = honest_names()
-    here = await stack.enter_async_context(site(folder, agents=(NODE, *names), limits=limits))
+    attackers = [attacker_of(attack) for attack in ATTACKS]
+    here = await stack.enter_async_context(site(folder, agents=(*attackers, *names), limits=limits))
     ledger = Ledger(folder / "ledger.jsonl")
     stack.callback(ledger.close)
-    async with _agent_bus(here, NODE) as bus:
-        now = datetime.now(UTC)
-        await bus.publish(event_of(described(NODE, now, cpu_milli=8000), source=f"agent/{NODE}", time=now))
+    for node in attackers:
+        async with _agent_bus(here, node) as bus:
+            now = datetime.now(UTC)
+            await bus.publish(event_of(described(node, now, cpu_milli=8000), source=f"agent/{node}", time=now))
     agents = []
     for name in names:
         bus = await stack.enter_async_context(_agent_bus(here, name))
@@ -142,21 +143,29 @@ async def _open(stack: AsyncExitStack, folder: Path, limits: MemoryLimits) -> Sc
     return Scene(here, limits, agents, StoredReports(here, agents), bus, ledger)
 
 
-def _agent_bus(here: Site, node: str, patience_seconds: float = 20.0) -> AbstractAsyncContextManager[NatsBus]:
+def _agent_bus(here: Site, node: str) -> AbstractAsyncContextManager[NatsBus]:
     access = here.access(agent_user(node), api_prefix=AGENT_API_PREFIX)
-    return harness_bus(here.broker.url, f"agent of {node}", access, patience_seconds)
+    return harness_bus(here.broker.url, f"agent of {node}", access)
+
+
+def attacker_of(attack: str) -> str:
+    """Returns the node of an attack, all of them in one partition. Each attack has a node of its own, because one that
+    has flooded is held off the broker, twice as long each time.
+    """
+    name = f"attacker-{attack.replace(' ', '-')}"
+    candidates = (f"{name}-{number}" for number in itertools.count())
+    return next(node for node in candidates if partition_of(node) == PARTITION)
 
 
 def honest_names() -> list[str]:
-    """Names of honest nodes, the first ones in the attacker's partition."""
+    """Names of honest nodes, the first ones in the attackers' partition."""
     candidates = [f"honest-{number}" for number in range(999)]
-    near = [name for name in candidates if partition_of(name) == partition_of(NODE)][:NEIGHBOURS]
+    near = [name for name in candidates if partition_of(name) == PARTITION][:NEIGHBOURS]
     return [*near, *(name for name in candidates if name not in near)][:HONEST]
 
 
 async def _beside(scene: Scene, name: str, seconds: float) -> Span:
     """One attack, and the time afterwards until nothing waits any more."""
-    await _let_in(scene)
     scene.unanswered.clear()
     scene.unready.clear()
     async with _attacker(scene, name, seconds) as process:
@@ -200,12 +209,6 @@ async def _beside(scene: Scene, name: str, seconds: float) -> Span:
     return replace(span, seen=seen)
 
 
-async def _let_in(scene: Scene) -> None:
-    """Wait until the attacker may connect: one that has flooded is held off the broker for a while."""
-    async with _agent_bus(scene.site, NODE, HELD_SECONDS):
-        return
-
-
 async def _has_recovered(scene: Scene, ended: float) -> bool:
     """Whether all that was sent before the end of the attack is stored and limited, and little waits."""
     delayed = any(
@@ -221,9 +224,10 @@ async def _has_recovered(scene: Scene, ended: float) -> bool:
 @asynccontextmanager
 async def _attacker(scene: Scene, name: str, seconds: float) -> AsyncIterator[asyncio.subprocess.Process]:
     """A process that is ready to attack, and gone afterwards."""
-    user = agent_user(NODE)
+    node = attacker_of(name)
+    user = agent_user(node)
     assert scene.site.credentials is not None
-    aim = {"node": NODE, "nats": scene.site.broker.url, "user": user, "seconds": seconds,
+    aim = {"node": node, "nats": scene.site.broker.url, "user": user, "seconds": seconds,
            "credentials_file": str(scene.site.credentials / f"{user}.creds"),
            "honest": [agent.node for agent in scene.agents[:3]],
            "services": {service: scene.site.url(service, "") for service in SERVICES}}  # fmt: skip

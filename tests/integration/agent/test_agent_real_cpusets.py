@@ -102,3 +102,27 @@ async def test_a_switched_off_agent_says_so_and_the_pod_starts(machine: Machine)
         assert service.placement is not None
         assert service.placement.answer() == {"off": "SLACKWATER_AGENT_EXCLUSIVE_CPUS is off"}
         await _end_all(machine, service)
+
+
+async def test_a_pool_by_name_has_cpus_of_its_own_and_a_resize_moves_what_runs(machine: Machine) -> None:
+    """On two CPUs the pools {0} and {1}; the second pod of the pool joins it, and the others keep the rest."""
+    async with machine.agent() as service:
+        machine.execute("sleep", "60", flags=("--cpu", "1"))
+        await machine.pod(service, 1)
+        assert _allowed(service, "BE") == ALL
+        blue = machine.execute("sh", "-c", _ALLOWED, tier="prod", flags=("--pool", "blue", "--cpu", "100m"), piped=True)
+        await machine.pod(service, 2)
+        own = _first_line(blue)
+        assert len(own) == 1
+        assert own == _allowed(service, "LS")
+        await until(lambda: _allowed(service, "BE") == ALL - own)
+        joined = machine.execute(
+            "sh", "-c", _ALLOWED, tier="prod", flags=("--pool", "blue", "--cpu", "100m"), piped=True
+        )
+        await machine.pod(service, 3)
+        assert _first_line(joined) == own
+        for process in (blue, joined):
+            process.terminate()
+        await until(lambda: _allowed(service, "BE") == ALL)
+        await _end_all(machine, service)
+    assert service.restored_exactly

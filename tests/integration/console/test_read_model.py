@@ -97,6 +97,9 @@ async def everything(model: ReadModel) -> dict[str, Any]:
         "pods not called": await _called(model, "nobody"),
         "about a pod": await model.decisions_about(identifier("edge-7", "checkout-0"), 2, None),
         "about it then": await model.decisions_about(identifier("edge-7", "checkout-0"), 9, middle),
+        "about it of a kind": await model.decisions_about(
+            identifier("edge-7", "checkout-0"), 9, None, DecisionKind.RESTORE
+        ),
         "of kinds": await model.decisions(DecisionFilter(kinds=(DecisionKind.THROTTLE, DecisionKind.RESTORE))),
         "for a reason": await model.decisions(DecisionFilter(reason=Reason.OFFER_FIRST)),
         "evictions": await model.evictions("d9"),

@@ -210,8 +210,11 @@ class MemoryReadModel(
         known = {one.uid for one in running}
         return [*running, *(one for uid, one in newest.items() if uid not in known)]
 
-    async def decisions_about(self, pod_uid: str, limit: int, until: datetime | None) -> Sequence[DecisionRecord]:
-        wanted = DecisionFilter(pod=pod_uid, spared=True, until=until)
+    async def decisions_about(
+        self, pod_uid: str, limit: int, until: datetime | None, kind: DecisionKind | None = None
+    ) -> Sequence[DecisionRecord]:
+        kinds = None if kind is None else (kind,)
+        wanted = DecisionFilter(pod=pod_uid, spared=True, until=until, kinds=kinds)
         records = [record for record in self._decisions.values() if _matches(record, wanted)]
         return sorted(records, key=lambda record: (record.decided_at, record.id), reverse=True)[:limit]
 

@@ -435,7 +435,7 @@ async def test_decisions_that_wait_for_the_bus_are_not_replaced_by_those_of_the_
 
 
 async def test_a_surge_that_comes_and_goes_for_hours_costs_no_more_records_than_the_budget(world: World) -> None:
-    budget = {"disconnected_record_burst_bytes": 8_192, "disconnected_record_bytes_per_hour": 1_000}
+    budget = {"record_burst_bytes": 8_192, "record_bytes_per_hour": 1_000}
     async with world.running(**budget):
         await world.declare(**wanted())
         await world.clock.advance(11)

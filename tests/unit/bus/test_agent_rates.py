@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,11 +21,13 @@ from slackwater.bus.consume.agent_rates import (
     BYTES_EVERY_SECONDS,
     EVERY_SECONDS,
     HELD_SECONDS,
+    UNREADABLE_COST,
     AgentRates,
     RateGate,
     agent_gates,
 )
 from slackwater.bus.consume.cooperative import FLOOD_PAUSE_SECONDS
+from slackwater.bus.consume.dead_letters import DeadLetter
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.bus.consume.settlement import Settler
 from slackwater.bus.consume.stats import Counters
@@ -214,6 +217,37 @@ async def test_a_reader_that_leaves_most_unread_pauses_before_the_next_batch() -
     assert paused == [FLOOD_PAUSE_SECONDS]
     await settler.settle([completed("bad"), completed("good")])
     assert paused == [FLOOD_PAUSE_SECONDS]
+
+
+async def test_what_cannot_be_read_counts_several_times_and_only_for_its_agent() -> None:
+    scene, letters = Scene(), list[str]()
+
+    async def handler(batch: Sequence[Received[EvictionCompleted]]) -> Sequence[Settlement]:
+        return [Done()] * len(batch)
+
+    async def bury(letter: DeadLetter) -> None:
+        letters.append(letter.subject)
+
+    settler = Settler(
+        EvictionCompleted, "c", ConsumerSpec(event="eviction.completed"), handler, bury, scene.counters,
+        gates=[scene.gate],
+    )  # fmt: skip
+    for number in range(2 * AT_ONCE):
+        await settler.settle([completed("bad", number * EVERY_SECONDS)])
+    at_once, later = AT_ONCE / UNREADABLE_COST, 2 * AT_ONCE / UNREADABLE_COST
+    assert later <= len(letters) <= at_once + later + 1
+    assert scene.over("bad") == 2 * AT_ONCE - len(letters)
+    assert await scene.gate.admit([completed("good")])
+
+
+async def test_a_watch_that_cannot_read_an_agent_reads_less_of_it() -> None:
+    watching = Watching(UsageReported, keeps_last=False)
+    junk = replace(usage("bad", 1), body=b"{}")
+    await watching.delivery.deliver([junk] * AT_ONCE + [usage("bad", 2), usage("good", 1)], 0.0)
+    assert [data.node for data in watching.seen] == ["good"]
+    assert watching.over("bad") == AT_ONCE - AT_ONCE / UNREADABLE_COST + 1
+    await watching.delivery.deliver([usage("bad", 3)], UNREADABLE_COST * EVERY_SECONDS)
+    assert [data.sequence for data in watching.seen] == [1, 3]
 
 
 async def test_a_watch_says_whether_it_left_most_unread() -> None:

@@ -7,8 +7,10 @@ from contextlib import suppress
 
 import pytest
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from slackwater.bus.connect.nats_bus import connect_bus
+from slackwater.bus.connect.nats_client import SteadyClient
 from slackwater.model.errors import Unavailable
 
 ATTEMPTS = 50
@@ -30,6 +32,28 @@ async def test_a_lost_cancellation_does_not_make_the_wait_endless(monkeypatch: p
     with pytest.raises(Unavailable, match=r"within 0\.12 s"):
         async with connect_bus("nats://127.0.0.1:9", name="test", declares=False, wait_seconds=0.12):
             pytest.fail("no broker is there")
+
+
+async def test_a_cancellation_that_comes_with_the_answer_ends_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaving a bus waited for ever for a task that went on asking: 1 of 50 leaders stopped under load."""
+    client, asking = SteadyClient(), list[asyncio.Task[None]]()
+    client._resp_sub_prefix = bytearray(b"_INBOX.test.")
+
+    def answer_and_cancel() -> None:
+        for future in client._resp_map.values():
+            future.set_result(Msg(client))
+        asking[0].cancel()
+
+    async def publish(*_: object, **__: object) -> None:
+        asyncio.get_running_loop().call_soon(answer_and_cancel)
+
+    async def ask() -> None:
+        await client.request("question", timeout=10)
+
+    monkeypatch.setattr(client, "publish", publish)
+    asking.append(asyncio.create_task(ask()))
+    await asyncio.wait(asking)
+    assert asking[0].cancelled()
 
 
 async def test_a_password_in_the_address_is_not_said() -> None:

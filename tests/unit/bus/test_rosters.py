@@ -24,7 +24,7 @@ from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.measures import PodUsage
 from slackwater.events.pods_rostered import PodsRostered, RosterChanges
-from slackwater.events.report_columns import InvalidColumns, check, columns_of
+from slackwater.events.report_columns import PAGE, InvalidColumns, check, columns_of
 from slackwater.events.rosters import SLOTS, roster_of
 from slackwater.events.serialized import written
 from slackwater.events.usage_reported import UsageReported
@@ -367,7 +367,7 @@ def test_an_absent_measure_is_an_absent_column() -> None:
     columns = json.loads(report("n", 1, EPOCH, pods=PODS[:1]).body())["pods"]
     assert columns == {
         "cpu_milli": {"avg": [500], "count": [5]},
-        "memory_bytes": {"avg": [GIB // 4], "count": [5]},
+        "memory_bytes": {"avg": [GIB // 4 // PAGE], "count": [5], "unit": PAGE},
     }
 
 
@@ -379,7 +379,7 @@ def test_a_column_of_another_length_than_the_roster_is_refused(column: str, chan
     for step in way:
         holder = holder[step]
     holder[last] = holder[last][:change] if change < 0 else [*holder[last], 1]
-    with pytest.raises(Undecodable, match="the roster has 3 pods") as refusal:
+    with pytest.raises(Undecodable, match="for 3 pods") as refusal:
         decode_body(UsageReported, json.dumps(sent).encode())
     assert (refusal.value.code, refusal.value.field) == ("invalid_payload", "pods")
 

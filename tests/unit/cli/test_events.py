@@ -16,7 +16,6 @@ from slackwater.bus.admin.streams import event_named
 from slackwater.cli.events import line_of, words_of
 from slackwater.console.edge.stream_routes import KNOWN
 from slackwater.events.rosters import no_roster
-from slackwater.events.usage_reported import UsageReported
 
 Run = Callable[..., Result]
 
@@ -77,7 +76,7 @@ def test_without_a_server_it_says_so(run: Run) -> None:
 def test_every_type_there_is_has_words(name: str) -> None:
     payload = event_named(name)
     event = payload.from_document(sample_of(payload), no_roster)
-    data = (event.with_pods() if isinstance(event, UsageReported) else event).model_dump(mode="json")
+    data = event.shown().model_dump(mode="json")
     item = {"type": name, "time": EPOCH.isoformat(), "node": "edge-7", "data": data}
     assert words_of(item)[1]
     assert line_of(item).startswith("2026-01-05 00:00:00Z  edge-7")

@@ -21,8 +21,9 @@ from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.rosters import roster_of
 from slackwater.events.usage_reported import UsageReported
-from slackwater.events.usage_windowed import UsageWindowed, WindowedPod, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.events.waterline_crossed import WaterlineCrossed
+from slackwater.events.windowed_usage import WindowedPod, WindowedUsage
 from slackwater.model.nodes import CpuTopology, Liveness, NodeFacts
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources

@@ -22,7 +22,8 @@ from slackwater.events.envelope import Event, event_of
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.peak_predicted import PeakPredicted, PodPeak
 from slackwater.events.resources_offered import ResourcesOffered
-from slackwater.events.usage_windowed import UsageWindowed, WindowedPod
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.windowed_usage import WindowedPod
 from slackwater.model.nodes import Liveness
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources

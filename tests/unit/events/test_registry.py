@@ -56,7 +56,8 @@ def test_every_event_module_is_searched() -> None:
     modules = {module.name for module in pkgutil.iter_modules(events.__path__) if not module.ispkg}
     assert modules - found == {"envelope", "measures", "pod_columns", "registry", "serialized"}
     without = [module.__name__.rpartition(".")[2] for module in event_modules() if not discover([module])]
-    assert without == ["joined_pods", "report_columns", "rosters"], "what usage.reported is made of"
+    of_reports, of_windows = ["joined_pods", "report_columns", "rosters"], ["window_columns", "windowed_usage"]
+    assert without == [*of_reports, *of_windows], "what these events are made of"
 
 
 def test_events_come_in_the_order_of_their_types() -> None:

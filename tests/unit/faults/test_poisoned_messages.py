@@ -43,7 +43,7 @@ def touch(event: Event[Any]) -> None:
     """Read every lazily read part, as a consumer that looks at all of it would, and publish it once more."""
     data = event.data
     if isinstance(data, UsageReported):
-        data = data.with_pods()
+        data = data.shown()
         assert all(pod.pod.uid.encode() is not None for pod in data.pods)
         assert len(by_columns(data.pods).cpu) == len(data.pods)
     decode_body(type(data), encode(event.model_copy(update={"data": data})).body)

@@ -53,6 +53,32 @@ def test_a_dedicated_container_of_two_cpus_has_one_and_the_others_share_the_rest
     assert {decision.pool: decision.overlaps for decision in planned.decisions} == {"share": False, "reclaim": True}
 
 
+NAMED = replace(AT_ONCE, partitioned=False, named_apart=True)
+
+
+def test_pools_by_name_have_cpus_for_themselves_and_the_others_overlap_in_the_rest() -> None:
+    holders = [_shared("a", pool="blue"), _shared("b", pool="blue"), _shared("web"), _reclaimed("batch")]
+    planned = plan(EIGHTY, holders, PoolDemand(rules=NAMED), 0.0)
+    assert _text(planned, "a") == _text(planned, "b") == "0,40"
+    assert _text(planned, "web") == _text(planned, "batch") == "1-39,41-79"
+    two = plan(TWO, [_shared("a", pool="blue"), _shared("web"), _reclaimed("batch")], PoolDemand(rules=NAMED), 0.0)
+    assert {key: _text(two, key) for key in ("a", "web", "batch")} == {"a": "0", "web": "1", "batch": "1"}
+
+
+def test_a_pool_by_name_overlaps_where_the_others_would_have_no_cpu() -> None:
+    holders = [_shared("a", pool="blue"), _shared("b", pool="red"), _shared("web")]
+    planned = plan(TWO, holders, PoolDemand(rules=NAMED), 0.0)
+    assert {key: _text(planned, key) for key in ("a", "b", "web")} == dict.fromkeys(("a", "b", "web"), "0-1")
+    assert all(decision.overlaps for decision in planned.decisions)
+
+
+def test_dedicated_containers_leave_each_pool_by_name_a_cpu() -> None:
+    holders = [_shared("a", pool="blue"), _shared("web"), _dedicated("lsr", 1)]
+    planned = plan(TWO, holders, PoolDemand(rules=NAMED), 0.0)
+    assert "shared containers would have none" in planned.refused["lsr"]
+    assert (_text(planned, "a"), _text(planned, "web")) == ("0", "1")
+
+
 def test_dedicated_containers_leave_shared_ones_a_cpu() -> None:
     planned = plan(TWO, [_dedicated("all", 2)], PoolDemand(), 0.0)
     assert planned.assignments == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import Coroutine
 from random import Random
@@ -74,6 +75,29 @@ def crashed() -> list[str]:
 
 def test_no_finally_of_a_crashed_process_runs() -> None:
     assert Child(crashed).result() == []
+
+
+def test_what_the_parent_dropped_is_not_finalized_in_a_child() -> None:
+    class Dropped:
+        def __init__(self) -> None:
+            self.cycle = self
+            finalized.append(0)
+
+        def __del__(self) -> None:
+            finalized[0] += 1
+
+    def collected() -> int:
+        gc.collect()
+        return finalized[0]
+
+    finalized = list[int]()
+    gc.disable()
+    try:
+        Dropped()
+        assert Child(collected).result() == 0
+        assert collected() == 1
+    finally:
+        gc.enable()
 
 
 def test_a_frozen_process_goes_on_where_it_was_and_its_clock_went_on() -> None:

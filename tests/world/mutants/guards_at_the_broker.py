@@ -222,8 +222,16 @@ BROKER_GUARDS = (
         "bytes of an agent not counted",
         "a reader reads any number of bytes of one agent",
         "bus.consume.agent_rates:AgentRates.allows",
-        " and self._byte_rates.acquire(node, at_seconds, size_bytes)",
+        " and self._byte_rates.acquire(node, at_seconds, weight)",
         "",
+        "unit/bus/test_agent_rates.py",
+    ),
+    guard(
+        "unreadable messages at their own rate",
+        "a forger is read as fast as an agent in order",
+        "bus.consume.agent_rates:AgentRates.charge",
+        "at_seconds, UNREADABLE_COST - 1)",
+        "at_seconds, 0)",
         "unit/bus/test_agent_rates.py",
     ),
     guard(

@@ -18,7 +18,7 @@ from slackwater.bus.access.requests import AccessRequest, parse_answer
 from slackwater.bus.access.tokens import UserCredentials
 from slackwater.bus.admin.permissions import ENROL, REVIEW
 from slackwater.bus.connect.access import AGENT_API_PREFIX, NatsAccess, read_credentials
-from slackwater.bus.connect.connections import Connector, ended, stopped
+from slackwater.bus.connect.connections import Connector, ended
 from slackwater.bus.connect.nats_bus import NatsBus, connect_bus
 from slackwater.events.envelope import subject_token
 from slackwater.model.errors import Misconfigured, Unavailable
@@ -82,7 +82,8 @@ class Enrolment:
         try:
             yield
         finally:
-            await stopped(task)
+            task.cancel()
+            await asyncio.wait([task])
 
     async def _keep(self, client: Client) -> None:
         while True:

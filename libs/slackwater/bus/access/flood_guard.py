@@ -26,7 +26,6 @@ from slackwater.bus.access.churn import AgentConnection, ChurnWatch
 from slackwater.bus.access.floods import FloodWatch, HoldCause, Holds, Traffic
 from slackwater.bus.codec.cloudevents import text_of_token
 from slackwater.bus.connect.access import agent_user, inbox_of
-from slackwater.bus.connect.connections import stopped
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -78,8 +77,11 @@ class FloodGuard:
                 subscription = await self._system.subscribe(subject, cb=read)
                 stack.push_async_callback(_ended, subscription)
             task = asyncio.create_task(self._ask())
-            stack.push_async_callback(stopped, task)
-            yield
+            try:
+                yield
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
 
     async def _ask(self) -> None:
         while True:

@@ -22,7 +22,7 @@ from slackwater.bus.access.floods import MOST_ACCOUNTS, Holds
 from slackwater.bus.access.requests import AccessAnswer, parse_request
 from slackwater.bus.admin.permissions import ENROL, PartSubjects
 from slackwater.bus.connect.access import NatsAccess, agent_user, inbox_of
-from slackwater.bus.connect.connections import CONNECT_SECONDS, Connector, ended, stopped
+from slackwater.bus.connect.connections import CONNECT_SECONDS, Connector, ended
 from slackwater.bus.consume.agent_blocks import Blocks
 from slackwater.bus.consume.token_buckets import TokenBuckets
 from slackwater.events.envelope import subject_token
@@ -101,7 +101,8 @@ class AccessIssuer:
         try:
             yield
         finally:
-            await stopped(task)
+            task.cancel()
+            await asyncio.wait([task])
             with suppress(NatsError, OSError):
                 await subscription.unsubscribe()
 

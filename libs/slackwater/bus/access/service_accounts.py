@@ -19,7 +19,6 @@ from slackwater.bus.access.authority import AccessAuthority, account_info, claim
 from slackwater.bus.access.issuer import store_account
 from slackwater.bus.access.tokens import claims_of
 from slackwater.bus.admin.permissions import CONTROL
-from slackwater.bus.connect.connections import stopped
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.telemetry.logs import get_logger
 
@@ -44,7 +43,8 @@ class ServiceAccounts:
         try:
             yield
         finally:
-            await stopped(task)
+            task.cancel()
+            await asyncio.wait([task])
 
     async def _run(self) -> None:
         while True:

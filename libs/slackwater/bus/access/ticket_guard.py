@@ -33,7 +33,6 @@ from slackwater.bus.access.ticket_floods import TicketConnection, excess_of
 from slackwater.bus.access.tokens import claims_of
 from slackwater.bus.codec.cloudevents import text_of_token
 from slackwater.bus.connect.access import inbox_of
-from slackwater.bus.connect.connections import stopped
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.model.errors import Misconfigured, Unavailable
 from slackwater.telemetry.logs import get_logger
@@ -76,7 +75,8 @@ class TicketGuard:
         try:
             yield
         finally:
-            await stopped(task)
+            task.cancel()
+            await asyncio.wait([task])
             with suppress(NatsError, OSError):
                 await subscription.unsubscribe()
 

@@ -75,7 +75,7 @@ class Connector:
                     reconnected_cb=reconnected,
                     disconnected_cb=disconnected,
                     max_reconnect_attempts=-1,
-                    reconnect_time_wait=RECONNECT_SECONDS,  # type: ignore[arg-type]  # seconds
+                    reconnect_time_wait=RECONNECT_SECONDS,  # seconds
                     reconnect_to_server_handler=next_server,
                     connect_timeout=2,
                     ping_interval=PING_SECONDS,
@@ -170,15 +170,6 @@ async def ended(client: Client) -> None:
         client._status = Client.DISCONNECTED  # nats-py already reports closed but has not ended its tasks
         with suppress(NatsError, OSError):
             await client.close()
-
-
-async def stopped(task: asyncio.Task[None]) -> None:
-    """Cancel a task until it ends: Python 3.11's wait_for, which a request awaits, swallows a cancellation that comes
-    together with the answer.
-    """
-    while not task.done():
-        task.cancel()
-        await asyncio.wait([task], timeout=0.1)
 
 
 def next_server(servers: Sequence[Server], _: Mapping[str, Any]) -> tuple[Server, float]:

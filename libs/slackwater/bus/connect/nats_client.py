@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from logging import LogRecord
-from typing import Any
+from typing import Any, TypeVar
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -16,6 +17,7 @@ from slackwater.telemetry.logs import leave_out
 
 _ANSWER = b"PUB $JS.ACK."
 _STALE = "stale connection"
+T = TypeVar("T")
 
 
 @dataclass
@@ -44,6 +46,19 @@ def is_clustered(client: Client) -> bool:
     return bool(client._server_info.get("cluster"))
 
 
+async def cancellable(answer: Awaitable[T]) -> T:
+    """Wait for an answer. Raises CancelledError for a cancellation that comes together with it: wait_for of Python
+    3.11, with which nats-py waits, swallows that one, and the task goes on for ever.
+    """
+    task = asyncio.current_task()
+    cancellations = 0 if task is None else task.cancelling()
+    try:
+        return await answer
+    finally:
+        if task is not None and task.cancelling() > cancellations:
+            raise asyncio.CancelledError
+
+
 class SteadyClient(Client):
     """Keeps reading where the plain client (nats-py 2.16) raises and the connection stops
     receiving.
@@ -55,6 +70,15 @@ class SteadyClient(Client):
     """
 
     msg_class = DeliveredMsg
+
+    async def connect(self, *args: Any, **options: Any) -> None:
+        await cancellable(super().connect(*args, **options))
+
+    async def request(self, *args: Any, **options: Any) -> Msg:
+        return await cancellable(super().request(*args, **options))
+
+    async def flush(self, *args: Any, **options: Any) -> None:
+        await cancellable(super().flush(*args, **options))
 
     async def move_on(self) -> None:
         """Reconnect to another server of the cluster, because this one is reachable and of no use."""

@@ -96,6 +96,9 @@ class BlockGate:
         unblocked.
         """
 
+    def unreadable(self, delivery: Delivery) -> None:
+        """Implements Gate: a block does not depend on it."""
+
     async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
         """Returns the messages to handle; the others are settled."""
         if (blocks := self._blocks()).is_empty:

@@ -26,6 +26,10 @@ BYTES_AT_ONCE, BYTES_EVERY_SECONDS = 4 * 1_048_576, 1 / 1_048_576
 """Likewise in bytes: 4 MiB at once, then 1 MiB a second, which is the largest report, of 1,900 pods, once a second. A
 refused message of 1 MB costs each of its readers 8 to 28 ms of CPU.
 """
+UNREADABLE_COST = 10
+"""Messages that one which cannot be read, or speaks for another node, counts as: no agent in order sends any, and each
+is a dead letter, or a line in the log, of each of its readers.
+"""
 HELD_SECONDS = 5.0
 """Until a last value is delivered again, unless a newer one has taken its place."""
 LOG_SECONDS = 60.0
@@ -73,6 +77,11 @@ class AgentRates:
         weight = size_bytes + self._weight(node)
         return self._rates.acquire(node, at_seconds) and self._byte_rates.acquire(node, at_seconds, weight)
 
+    def charge(self, subject: str, at_seconds: float) -> None:
+        """Count a message that was read in vain UNREADABLE_COST times."""
+        if is_of_agent(self._payload, subject):
+            self._rates.charge(node_of(subject), at_seconds, UNREADABLE_COST - 1)
+
     def note(self, subject: str, at_seconds: float) -> None:
         """Count a message that is left unread."""
         node = node_of(subject)
@@ -100,6 +109,9 @@ class RateGate:
         self._rates = AgentRates(payload, consumer, metrics, weight)
         self._counters = counters
         self._keeps_last = keeps_last
+
+    def unreadable(self, delivery: Delivery) -> None:
+        self._rates.charge(delivery.subject, delivery.stored_at_seconds)
 
     async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]:
         """Returns the messages to handle; the others are settled."""

@@ -82,6 +82,9 @@ class Gate(Protocol):
     """Selects the messages of a batch to handle, and settles the others (see BlockGate, RateGate)."""
 
     async def admit(self, batch: Sequence[Delivery]) -> Sequence[Delivery]: ...
+    def unreadable(self, delivery: Delivery) -> None:
+        """A message that was admitted could not be read."""
+        ...
 
 
 class Settler(Generic[P]):
@@ -223,6 +226,8 @@ class Settler(Generic[P]):
             why = f"{key!r} does not belong to the shard of {delivery.subject}"
             received = self._handling.undecodable("wrong_shard", why)
         if isinstance(received, Reject):
+            for gate in self._gates:
+                gate.unreadable(delivery)
             if await self._bury(delivery, received.reason, received.detail) and self._remove is not None:
                 await self._remove(delivery.stream_sequence)
             return None

@@ -60,6 +60,13 @@ class TokenBuckets(Generic[K]):
         bucket.refused += 1
         return False
 
+    def charge(self, key: K, now: float, tokens: int) -> None:
+        """Take tokens for an action that is done, also where fewer are left; at most `tokens` are owed then."""
+        bucket = self._used(key, now)
+        now = bucket.latest = max(now, bucket.latest)
+        owed_until = now + (self._burst + tokens) * self._every
+        bucket.full_at = min(max(bucket.full_at, now) + tokens * self._every, owed_until)
+
     def refused(self, key: K) -> RateLimited | None:
         """Returns the refusals since `settle`; None if there were none."""
         bucket = self._buckets.get(key)

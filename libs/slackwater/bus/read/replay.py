@@ -13,6 +13,7 @@ from slackwater.bus.port import BatchHandler, Received, Reject, Retry
 from slackwater.bus.rosters.known_rosters import KnownRosters
 from slackwater.events.envelope import Payload
 from slackwater.events.rosters import RosterMissing, no_roster
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.logs import get_logger
 
@@ -43,7 +44,7 @@ class Replayer(Generic[P]):
         self._name = name
         find = no_roster if rosters is None else rosters.find
         self._handling = Handling(payload, name, handler, bury, counters, find=find)
-        self._rosters = rosters if payload.WIRE is not None else None
+        self._rosters = rosters if issubclass(payload, UsageReported) else None
         self._counters = counters
         self._letters: list[DeadLetter] = []
         """Dead letters not stored yet. The messages after them were handled and are not read

@@ -47,7 +47,7 @@ class StreamEvent:
             data = decode_payload(self.payload, self.body, self.find)
         except RosterMissing as missing:
             raise Undecodable(f"{self.payload.TYPE}: {missing}", code="roster_missing", field="roster") from None
-        return data.with_pods() if isinstance(data, UsageReported) else data
+        return data.shown()
 
 
 class GapCause(StrEnum):
@@ -153,7 +153,11 @@ def resume_positions(
 
 def bodies_of_reports(items: Sequence[Item]) -> list[bytes]:
     """Returns the bodies of the items that are joined with a roster."""
-    return [item.body for item in items if isinstance(item, StreamEvent) and item.payload.WIRE and item.body]
+    return [
+        item.body
+        for item in items
+        if isinstance(item, StreamEvent) and issubclass(item.payload, UsageReported) and item.body
+    ]
 
 
 def stream_event(

@@ -67,10 +67,10 @@ class WatchDelivery(Generic[P]):
         unread = 0
         for message in tuple(self._withheld.values()):
             if self._is_readable(message, now_seconds):
-                await self._handle(message)
+                await self._handle(message, now_seconds)
         for message in messages:
             if self._is_readable(message, now_seconds):
-                await self._handle(message)
+                await self._handle(message, now_seconds)
                 continue
             unread += 1
             if self._keeps_last:
@@ -98,7 +98,7 @@ class WatchDelivery(Generic[P]):
             await self._rosters.load([missing])
         return self._unread.decoded(self._payload, message, self._rosters.find)
 
-    async def _handle(self, message: Message) -> None:
+    async def _handle(self, message: Message, now_seconds: float) -> None:
         try:
             event = await self._decoded(message)
         except RosterMissing:  # a newer report of the node follows, or its agent publishes the roster again
@@ -110,6 +110,7 @@ class WatchDelivery(Generic[P]):
             )
             return
         if event is None:
+            self._rates.charge(message.subject, now_seconds)
             return
         try:
             await self._handler(event)

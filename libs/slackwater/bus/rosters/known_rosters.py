@@ -17,6 +17,7 @@ from slackwater.events.codec.fast_decode import read_columns
 from slackwater.events.envelope import Event
 from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.rosters import SLOTS, Roster, RosterMissing
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 
@@ -66,7 +67,7 @@ class KnownRosters:
     async def prepare(self, bodies: Iterable[bytes]) -> None:
         """Read the rosters that reports of a stream name, so that they can be joined afterwards. Where the broker does
         not answer they stay missing."""
-        columns = [columns for body in bodies if (columns := read_columns(body)) is not None]
+        columns = [columns for body in bodies if (columns := read_columns(UsageReported, body)) is not None]
         missing = [
             RosterMissing(report["node"], report["roster"], report["roster_slot"])
             for report in columns

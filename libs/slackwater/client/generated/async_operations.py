@@ -744,7 +744,7 @@ class AsyncOperations(AsyncCalls):
         """
         return await self._call(models.Why, "GET", "/v1/why", {}, {"node": node, "subject": subject, "at": at})
 
-    async def get_why_pod(self, *, pod: str | None, node: str | None = None, namespace: str | None = None, at: str | None = None, limit: int | None = None) -> models.PodWhy:
+    async def get_why_pod(self, *, pod: str | None, node: str | None = None, namespace: str | None = None, at: str | None = None, kind: models.DecisionKind | None = None, limit: int | None = None) -> models.PodWhy:
         """The decisions about a pod: the actions, the times it was spared, and the reasons.
 
         pod: The pod's name or uid.
@@ -756,9 +756,11 @@ class AsyncOperations(AsyncCalls):
         at: Decided by this time (default now): an ISO 8601 time like 2026-01-05T10:32:00Z, or a time ago like 90s,
         5m, 2h, 1d.
 
+        kind: Only decisions of this kind.
+
         limit: Maximum number of decisions.
         """
-        return await self._call(models.PodWhy, "GET", "/v1/why/pod", {}, {"pod": pod, "node": node, "namespace": namespace, "at": at, "limit": limit})
+        return await self._call(models.PodWhy, "GET", "/v1/why/pod", {}, {"pod": pod, "node": node, "namespace": namespace, "at": at, "kind": kind, "limit": limit})
 
     def list_events(self, *, types: Sequence[str] | None = None, node: str | None = None, trace: str | None = None, since: str | None = None, until: str | None = None, limit: int | None = None) -> AsyncIterator[models.ListedEvent]:
         """Stored events of the listed types, newest first.

@@ -10,7 +10,7 @@ from pydantic import Field
 from slackwater.client.request import ApiObject
 
 ClaimState = Literal['queued', 'admitted', 'started', 'reclaiming', 'released', 'reclaimed', 'refused', 'withdrawn'] | str
-DecisionKind = Literal['prediction', 'offer', 'throttle', 'restore', 'evict', 'autonomy', 'scheduling', 'status', 'claim', 'deschedule', 'migration'] | str
+DecisionKind = Literal['prediction', 'offer', 'throttle', 'restore', 'evict', 'autonomy', 'scheduling', 'status', 'claim', 'deschedule', 'migration', 'cpuset'] | str
 JsonValue = Any
 Liveness = Literal['fresh', 'stale', 'lost'] | str
 Mode = Literal['observe', 'throttle', 'evict'] | str
@@ -18,7 +18,7 @@ NoOffer = Literal['silent', 'no_prediction', 'degraded', 'disabled', 'no_slack']
 PlanState = Literal['recommended', 'applying', 'applied', 'stale', 'measured'] | str
 QoSClass = Literal['LSE', 'LSR', 'LS', 'BE', 'SYSTEM'] | str
 QuarantineReason = Literal['unreadable', 'unstorable', 'uncomputable'] | str
-Reason = Literal['prediction_window_folded', 'offer_first', 'offer_changed', 'offer_strategy_changed', 'offer_healed', 'offer_degraded', 'offer_recovered', 'throttle_waterline_crossed', 'throttle_observed_only', 'throttle_left_to_weights', 'restore_headroom', 'restore_complete', 'restore_mode_changed', 'restore_without_effect', 'evict_waterline_crossed', 'evict_observed_only', 'autonomy_stepped_back', 'autonomy_reinstated', 'scheduling_waterline_crossed', 'scheduling_observed_only', 'scheduling_calm', 'scheduling_rules_gone', 'scheduling_mode_changed', 'scheduling_not_measured', 'scheduling_lapsed', 'status_offer_changed', 'status_offer_withdrawn', 'status_without_offer', 'status_disabled', 'claim_admitted_within_min', 'claim_admitted_within_runtime', 'claim_admitted_borrowed', 'claim_admitted_reserved', 'claim_refused_unknown_quota', 'claim_refused_parent_quota', 'claim_refused_above_max', 'claim_refused_above_min', 'claim_queued_behind', 'claim_queued_limit', 'claim_queued_capacity', 'claim_queued_kept', 'claim_queued_reclaiming', 'claim_queued_delay', 'claim_queued_budget', 'claim_queued_leave', 'claim_queued_backoff', 'claim_queued_beyond_pool', 'claim_reclaimed_lender_min', 'claim_reclaimed_above_runtime', 'claim_reclaimed_higher_priority', 'claim_reclaimed_pool_shrunk', 'claim_found_ended', 'claim_found_never_started', 'claim_found_never_claimed', 'claim_found_not_admitted', 'claim_found_after_end', 'claim_found_beyond_claim', 'claim_found_reclaim_without_effect', 'deschedule_proposed', 'deschedule_dry_run', 'deschedule_nothing', 'deschedule_looping', 'deschedule_stale', 'migration_admitted', 'migration_held', 'migration_refused', 'migration_stepped', 'migration_succeeded', 'migration_failed', 'migration_aborted', 'migration_measured'] | str
+Reason = Literal['prediction_window_folded', 'offer_first', 'offer_changed', 'offer_strategy_changed', 'offer_healed', 'offer_degraded', 'offer_recovered', 'throttle_waterline_crossed', 'throttle_observed_only', 'throttle_left_to_weights', 'restore_headroom', 'restore_complete', 'restore_mode_changed', 'restore_without_effect', 'evict_waterline_crossed', 'evict_observed_only', 'autonomy_stepped_back', 'autonomy_reinstated', 'scheduling_waterline_crossed', 'scheduling_observed_only', 'scheduling_calm', 'scheduling_rules_gone', 'scheduling_mode_changed', 'scheduling_not_measured', 'scheduling_lapsed', 'status_offer_changed', 'status_offer_withdrawn', 'status_without_offer', 'status_disabled', 'claim_admitted_within_min', 'claim_admitted_within_runtime', 'claim_admitted_borrowed', 'claim_admitted_reserved', 'claim_refused_unknown_quota', 'claim_refused_parent_quota', 'claim_refused_above_max', 'claim_refused_above_min', 'claim_queued_behind', 'claim_queued_limit', 'claim_queued_capacity', 'claim_queued_kept', 'claim_queued_reclaiming', 'claim_queued_delay', 'claim_queued_budget', 'claim_queued_leave', 'claim_queued_backoff', 'claim_queued_beyond_pool', 'claim_reclaimed_lender_min', 'claim_reclaimed_above_runtime', 'claim_reclaimed_higher_priority', 'claim_reclaimed_pool_shrunk', 'claim_found_ended', 'claim_found_never_started', 'claim_found_never_claimed', 'claim_found_not_admitted', 'claim_found_after_end', 'claim_found_beyond_claim', 'claim_found_reclaim_without_effect', 'deschedule_proposed', 'deschedule_dry_run', 'deschedule_nothing', 'deschedule_looping', 'deschedule_stale', 'migration_admitted', 'migration_held', 'migration_refused', 'migration_stepped', 'migration_succeeded', 'migration_failed', 'migration_aborted', 'migration_measured', 'cpuset_allocated', 'cpuset_released', 'cpuset_resized', 'cpuset_refused'] | str
 ReclaimReason = Literal['lender_min', 'above_runtime', 'higher_priority', 'pool_shrunk'] | str
 RunFinding = Literal['never_started', 'not_admitted', 'beyond_claim', 'after_end', 'reclaim_without_effect'] | str
 SkipGate = Literal['MaxUnavailablePerWorkload', 'MaxMigratingPerWorkload', 'MaxMigratingPerNode', 'MaxMigratingPerNamespace', 'MaxMigratingGlobally', 'ExpectedReplicas', 'PVC', 'BarePods', 'LocalStorage', 'SystemCritical', 'PriorityThreshold', 'LabelSelector', 'Namespaces', 'NodeFit'] | str
@@ -41,6 +41,7 @@ class Action(ApiObject):
     keys: list[float] = []
     namespace: str = ''
     memory: MemoryLimit | None = None
+    cpuset: CpusetChange | None = None
 
 
 class Alternative(ApiObject):
@@ -451,6 +452,18 @@ class CpuTopology(ApiObject):
     cores: int
     sockets: int
     numa_nodes: int
+
+
+class CpusetChange(ApiObject):
+    """A pod's CPUs before and after, as lists like `0-3` (empty: any), its memory nodes after, and how it has them.
+
+    `holder` is dedicated, shared, reclaimed or system; `pool` is the one that a shared pod runs in.
+    """
+    before: str
+    after: str
+    memory_nodes: str = ''
+    holder: str
+    pool: str = ''
 
 
 class DecisionRecord(ApiObject):
@@ -1432,6 +1445,7 @@ class PodPart(ApiObject):
     relief: str
     working: list[str]
     memory: MemoryLimit | None = None
+    cpuset: CpusetChange | None = None
 
 
 class PodQos(ApiObject):

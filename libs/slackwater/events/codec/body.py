@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import from_json
 
 from slackwater.events.codec import fast_decode
-from slackwater.events.codec.unknown_values import EventLost, Lost, without_unknown
+from slackwater.events.codec.unknown_values import EventLost, Lost, UnknownValue, without_unknown
 from slackwater.events.envelope import Payload
 from slackwater.events.report_columns import InvalidColumns
 from slackwater.events.rosters import FindRoster, no_roster
-from slackwater.events.usage_reported import UsageReported
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.window_columns import WindowedPods
 from slackwater.model.errors import InvalidInput
 from slackwater.model.reading_budget import EVENT, BeyondBudget, check_bytes
 
@@ -56,12 +57,16 @@ def decode_body(
     check_text(body)
     if len(body) > _TYPED_FREELY:
         _check_budget(body, is_typed=True)
-    event = _joined(payload, body, find) if issubclass(payload, UsageReported) else fast_decode.read(payload, body)
-    return validated(payload, body, lost, find) if event is None else cast(P, event)
+    event = fast_decode.read(payload, body) if payload.WIRE is None else _joined(payload, body, find)
+    if event is None:
+        event = validated(payload, body, lost, find)
+    if lost is not None and isinstance(event, UsageWindowed) and isinstance(event.pods, WindowedPods):
+        lost.update(UnknownValue(f"pods.{column}[]", name) for column, name in event.pods.unknown())
+    return event
 
 
-def _joined(payload: type[UsageReported], body: bytes, find: FindRoster) -> UsageReported | None:
-    columns = fast_decode.read_columns(body)
+def _joined(payload: type[P], body: bytes, find: FindRoster) -> P | None:
+    columns = fast_decode.read_columns(payload, body)
     try:
         return None if columns is None else payload.joined(columns, find)
     except InvalidColumns as error:
@@ -82,7 +87,7 @@ def check_text(body: bytes) -> None:
     except UnicodeDecodeError as error:
         message = f"body is not UTF-8 at byte {error.start}: {error.reason}"
         raise Undecodable(message, code="malformed_text") from None
-    if b"\\u" in body:
+    if b"\\" in body and b"\\u" in body:
         _check_escapes(body)
 
 

@@ -18,11 +18,10 @@ from typing import Annotated, Any, TypeVar, cast, get_args, get_origin, get_type
 import msgspec
 from pydantic import BaseModel
 
-from slackwater.events import report_columns
+from slackwater.events import report_columns, window_columns
 from slackwater.events.envelope import Payload, built
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.pods_rostered import PodsRostered
-from slackwater.events.usage_windowed import UsageWindowed
 from slackwater.model.bounds import rule_check
 
 P = TypeVar("P", bound=Payload)
@@ -37,9 +36,9 @@ def read(payload: type[P], body: bytes) -> P | None:
     return None if fields is None else built(payload, fields)
 
 
-def read_columns(body: bytes) -> dict[str, Any] | None:
-    """Returns the fields of a report as it travels; None if pydantic must decode it."""
-    return _fields(_COLUMNS, body)
+def read_columns(payload: type[Payload], body: bytes) -> dict[str, Any] | None:
+    """Returns the fields of an event that travels as columns; None if pydantic must decode it."""
+    return _fields(_COLUMNS.get(payload.wire()), body)
 
 
 def _fields(reader: Callable[[bytes], msgspec.Struct] | None, body: bytes) -> dict[str, Any] | None:
@@ -99,7 +98,7 @@ def within_rules(
 
 
 class Light:
-    """Structs that replace the dataclasses of slackwater.events.report_columns."""
+    """Structs that replace the dataclasses of columns."""
 
     def __init__(self) -> None:
         self._made: dict[type, type[msgspec.Struct]] = {}
@@ -111,7 +110,7 @@ class Light:
             return Annotated[(self.kind(arguments[0]), *arguments[1:])]
         if origin is tuple:
             return tuple[tuple(self.kind(argument) for argument in arguments)]  # type: ignore[misc]  # made at run time
-        if dataclasses.is_dataclass(kind) and isinstance(kind, type) and kind.__module__ == report_columns.__name__:
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type) and kind.__module__ in _OF_COLUMNS:
             return self._struct(kind)
         return kind
 
@@ -134,6 +133,9 @@ class Light:
 
 
 _READERS: Mapping[type[Payload], Callable[[bytes], msgspec.Struct]] = {
-    payload: _reader(payload) for payload in (UsageWindowed, PeakPredicted, PodsRostered)
+    payload: _reader(payload) for payload in (PeakPredicted, PodsRostered)
 }
-_COLUMNS = _reader(report_columns.ReportColumns, Light())
+_OF_COLUMNS = (report_columns.__name__, window_columns.__name__)
+_COLUMNS: Mapping[type[BaseModel], Callable[[bytes], msgspec.Struct]] = {
+    columns: _reader(columns, Light()) for columns in (report_columns.ReportColumns, window_columns.WindowColumns)
+}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import ceil
 
@@ -19,6 +20,7 @@ from slackwater.kernels.topology.pool_sizes import cpus_needed, fit_pools
 from slackwater.kernels.topology.pools import (
     RECLAIMED_POOL,
     RESERVED_POOL,
+    SHARED_POOL,
     CpuPlan,
     HolderKind,
     HolderSpec,
@@ -38,6 +40,10 @@ def plan(machine: CpuMachine, holders: Sequence[HolderSpec], demand: PoolDemand,
     by_kind: dict[HolderKind, list[HolderSpec]] = defaultdict(list)
     for holder in sorted(holders, key=lambda holder: (not holder.cpus, holder.admitted_at, holder.key)):
         by_kind[holder.kind].append(holder)
+    if demand.rules.named_apart:
+        named = {holder.pool for holder in by_kind[HolderKind.SHARED] if state.is_apart(holder)}
+        state.named = len(named)
+        state.held_apart = _Cpus().union(*(demand.in_force[name].cpus for name in named & demand.in_force.keys()))
     for holder in by_kind[HolderKind.DEDICATED]:
         state.dedicate(holder)
     state.share(by_kind[HolderKind.SHARED], lends=bool(by_kind[HolderKind.RECLAIMED]))
@@ -99,17 +105,23 @@ class _Planned:
     pools: dict[str, _Cpus] = field(default_factory=dict)
     decisions: list[PoolDecision] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
+    named: int = 0
+    """The pools that have CPUs for themselves, each of which needs one at least."""
+    held_apart: _Cpus = field(default_factory=_Cpus)
+    """What those have now."""
     _dedicated: _Cpus = field(default_factory=_Cpus)
     _common: _Cpus = field(default_factory=_Cpus)
     """What is neither reserved nor dedicated."""
+    _apart: _Cpus = field(default_factory=_Cpus)
+    """What pools by name have for themselves."""
 
     def dedicate(self, holder: HolderSpec) -> None:
         """What it holds already stays, if it is there and no other has it."""
         cpus = holder.cpus & self.machine.ids
         try:
             if not cpus or cpus & self._dedicated:
-                cpus = allocate_dedicated(self.machine, self.free, holder)
-                if len(self.free - cpus) < self.demand.rules.floor:
+                cpus = self._allocate(holder)
+                if len(self.free - cpus) < self.demand.rules.floor + self.named:
                     raise _refusal(f"with {len(cpus)} more dedicated ones, shared containers would have none")
         except Conflict as error:
             self.refused[holder.key] = error.message
@@ -117,6 +129,14 @@ class _Planned:
         self.assignments[holder.key] = cpus
         self._dedicated |= cpus
         self.free -= cpus
+
+    def _allocate(self, holder: HolderSpec) -> _Cpus:
+        """CPUs beside those of pools by name where there are enough: such a pool gives way last."""
+        beside = self.free - self.held_apart
+        if beside != self.free:
+            with suppress(Conflict):
+                return allocate_dedicated(self.machine, beside, holder)
+        return allocate_dedicated(self.machine, self.free, holder)
 
     def share(self, holders: Sequence[HolderSpec], *, lends: bool) -> None:
         """Pools of NUMA nodes within their nodes, then the others in what those leave."""
@@ -137,13 +157,35 @@ class _Planned:
             inside = self._common & _of_nodes(self.machine, nodes)
             self._size(by_nodes[nodes], inside - bound or inside or self._common)
             bound |= _Cpus().union(*(self.pools[name] for name in by_nodes[nodes]))
-        self._size(by_nodes.get(_Cpus(), {}), self._common - bound or self._common, floor)
+        unbound = by_nodes.get(_Cpus(), {})
+        apart = {name: members for name, members in unbound.items() if self.is_apart(members[0])}
+        bound |= self._separate(apart, self._common - bound)
+        left = {name: members for name, members in unbound.items() if name not in self.pools}
+        self._size(left, self._common - bound or self._common, floor)
         everywhere = self._common - bound or self._common
         for name, members in by_pool.items():
             for holder in members:
                 ramps = not holder.nodes and self.now - holder.admitted_at < self.demand.rules.ramp_seconds
                 self.assignments[holder.key] = everywhere if ramps else self.pools[name]
         self.free = self._common - _Cpus().union(*self.pools.values())
+
+    def is_apart(self, holder: HolderSpec) -> bool:
+        """Returns whether the pool of a shared container has CPUs for itself, although others overlap."""
+        rules = self.demand.rules
+        return rules.named_apart and not rules.partitioned and holder.pool != SHARED_POOL and not holder.nodes
+
+    def _separate(self, pools: Mapping[str, Sequence[HolderSpec]], usable: _Cpus) -> _Cpus:
+        """Give pools by name their CPUs, and return those; none where the others would have no CPU left."""
+        room = len(usable) - self.demand.rules.floor
+        if not pools or room < len(pools):
+            return _Cpus()
+        decisions = {name: self._needed(name, members) for name, members in pools.items()}
+        sizes = fit_pools({name: decision.stepped for name, decision in decisions.items()}, room, expand=False)
+        for name, cpus in self._place(sizes, usable).items():
+            self.pools[name] = cpus
+            self.decisions.append(replace(decisions[name], size=len(cpus)))
+        self._apart = _Cpus().union(*(self.pools[name] for name in pools))
+        return self._apart
 
     def _size(
         self, pools: Mapping[str, Sequence[HolderSpec]], usable: _Cpus, reclaimed_floor: int | None = None
@@ -226,17 +268,18 @@ class _Planned:
         if not self._common or not (holders or offered is not None):
             self._refuse(holders)
             return
+        open_cpus = self._common - self._apart
         before = self.demand.in_force.get(RECLAIMED_POOL)
-        present = before.cpus & self._common if before else _Cpus()
+        present = before.cpus & open_cpus if before else _Cpus()
         needed = max(rules.reclaimed_floor, ceil((offered or 0) / 1000))
         if not rules.partitioned:
-            present = self.free = self._common
-            needed = len(self._common)
+            present = self.free = open_cpus
+            needed = len(open_cpus)
         size = min(needed, len(self.free))
         own = allocate_in_turn(self.machine, present & self.free, min(size, len(present & self.free)))
         own |= allocate_in_turn(self.machine, self.free - own, size - len(own))
-        lacking = min(max(0, rules.reclaimed_floor - len(own)), len(self._common - own))
-        shared = allocate_in_turn(self.machine, self._common - own, lacking, highest_first=True)
+        lacking = min(max(0, rules.reclaimed_floor - len(own)), len(open_cpus - own))
+        shared = allocate_in_turn(self.machine, open_cpus - own, lacking, highest_first=True)
         cpus = own | shared
         requests = sum(holder.cpu_milli for holder in holders)
         sizes = len(before.cpus) if before else 0, needed, size, len(cpus)

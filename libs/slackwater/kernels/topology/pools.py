@@ -75,6 +75,7 @@ class PoolRules:
     pressure_bound        above it, a pool grows by one CPU whatever is predicted
     bound_factor          CPUs per requested one of a pool that is bound to a NUMA node
     partitioned           without it, all pools have every CPU that is not dedicated: weights alone are between them
+    named_apart           without `partitioned`, pools by name have their CPUs for themselves all the same
     """
 
     floor: int = 1
@@ -86,6 +87,7 @@ class PoolRules:
     pressure_bound: float = 0.1
     bound_factor: float = 2.0
     partitioned: bool = True
+    named_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)

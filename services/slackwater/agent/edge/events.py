@@ -54,13 +54,13 @@ class Envelopes:
     def observed(self, observed: Observed) -> Event[IntentObserved]:
         return event_of(observed.payload, source=self.source, time=self.clock.now(), causedby=observed.cause)
 
-    def decided(self, record: DecisionRecord, cause: Event[IntentDeclared]) -> Event[AgentDecisionRecorded]:
-        """A decision of this agent by the rules that came with `cause`."""
+    def decided(self, record: DecisionRecord, cause: Event[IntentDeclared] | None) -> Event[AgentDecisionRecorded]:
+        """A decision of this agent by the rules that came with `cause`; None: by its own."""
         return event_of(
             AgentDecisionRecorded(record=record),
             source=self.source,
             time=record.decided_at,
-            causedby=cause.id,
+            causedby=None if cause is None else cause.id,
             traceparent=new_traceparent(sampled=False),
         )
 

@@ -36,7 +36,7 @@ class BusPublisher:
             fitted = replace(answer, payload=self.fit(answer.payload))
             self.outgoing.fact(f"observed/{answer.payload.writer}", self.envelopes.observed(fitted))
 
-    def decided(self, key: str, record: DecisionRecord, cause: Event[IntentDeclared]) -> None:
+    def decided(self, key: str, record: DecisionRecord, cause: Event[IntentDeclared] | None) -> None:
         self.outgoing.fact(key, self.envelopes.decided(record, cause))
 
     def completed(self, completion: Completion, stored: Callable[[], None]) -> None:

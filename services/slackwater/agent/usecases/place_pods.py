@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from slackwater.agent.domain.controls.control import Cpuset
@@ -22,6 +22,7 @@ from slackwater.agent.domain.resource_manager.manager import (
 )
 from slackwater.agent.domain.resource_manager.memory_plugin import MEMORY, MemoryPlugin
 from slackwater.agent.domain.resource_manager.messages import QOS_LEVEL, Allocation, PluginCall, QosLevel
+from slackwater.agent.domain.resource_manager.placement_record import MachinePlacement
 from slackwater.agent.domain.resource_manager.plugin import (
     CPU_ENHANCEMENT,
     MEMORY_ENHANCEMENT,
@@ -31,7 +32,8 @@ from slackwater.agent.domain.resource_manager.plugin import (
 from slackwater.agent.domain.resource_manager.pods import ContainerSpec, PodSpec
 from slackwater.agent.domain.resource_manager.run_options import run_options
 from slackwater.kernels.topology.cpu_list import cpu_list_text, parse_cpu_list
-from slackwater.kernels.topology.pools import HolderKind
+from slackwater.kernels.topology.plan_replay import basis_document
+from slackwater.kernels.topology.pools import SHARED_POOL, HolderKind, HolderSpec
 from slackwater.model.errors import InvalidInput, Misconfigured, NotFound, Unavailable
 from slackwater.model.pods import LABEL_CPU_POOL, LABEL_NUMA_BOUND, RESOURCE_LABEL, Pod
 from slackwater.model.tiers import QoSClass
@@ -64,6 +66,18 @@ class PlacementFiles(Protocol):
 
     def publish(self, answer: Mapping[str, Any]) -> None:
         """Atomically."""
+        ...
+
+
+class PlacementRecorder(Protocol):
+    """Records what is decided here."""
+
+    def resume(self, placement: MachinePlacement) -> None:
+        """Continue with what an earlier run has decided and recorded."""
+        ...
+
+    def record(self, placement: MachinePlacement) -> None:
+        """Record a placement where it is another decision than the one before."""
         ...
 
 
@@ -118,6 +132,12 @@ def pod_spec(pod: Pod, level: QosLevel | None = None, more: Mapping[str, float] 
     return PodSpec(pod.uid, pod.name, pod.namespace, [container], labels=pod.labels, annotations=annotations)
 
 
+def _is_apart(spec: HolderSpec) -> bool:
+    """Returns whether a pod does not simply run where all may: it owns CPUs, is bound, or is in a pool by name."""
+    is_named = spec.kind is HolderKind.SHARED and spec.pool != SHARED_POOL
+    return spec.kind is HolderKind.DEDICATED or bool(spec.nodes) or is_named
+
+
 @dataclass(slots=True)
 class PlacePods:
     """`arriving` are pods that are being made; `present` reads the CPUs of a running pod. `off`: why nothing is placed
@@ -133,6 +153,7 @@ class PlacePods:
     remote: RemotePlugins | None = None
     spawn: Callable[[Coroutine[Any, Any, None]], None] = lambda coroutine: coroutine.close()
     """Runs what waits for plugins beside the loop."""
+    recorder: PlacementRecorder | None = None
     cpusets: Mapping[str, Cpuset] = field(default_factory=dict)
     """What pods are to have; empty while every pod may run anywhere."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -141,6 +162,8 @@ class PlacePods:
     _loaded: bool = False
     _saved: Entries = field(default_factory=dict)
     _published: Mapping[str, Any] | None = None
+    _is_published: bool = False
+    """Whether nothing was placed since."""
     _reconciled_at: float | None = None
     _is_placing: bool = False
     _own: Endpoints = field(init=False)
@@ -154,7 +177,8 @@ class PlacePods:
         """Place the pods that are new; at once for those, and every three seconds for what else has changed."""
         if self.off or self._is_placing:
             return
-        now = self.cpu.now = self.clock.monotonic()
+        now = self.clock.monotonic()
+        self.cpu.begin(now)
         arriving = [pod for pod in self.arriving() if all(pod.uid != other.uid for other in pods)]
         uids = {pod.uid for pod in (*pods, *arriving)}
         if not self._loaded:
@@ -163,7 +187,7 @@ class PlacePods:
         due = self._reconciled_at is None or now - self._reconciled_at >= _RECONCILE_SECONDS
         if not due and placed | self.refused.keys() == uids:
             return
-        self._reconciled_at = now
+        self._reconciled_at, self._is_published = now, False
         self.refused = {uid: why for uid, why in self.refused.items() if uid in uids}
         if self.remote is not None:
             self.manager.endpoints = {**self.remote.endpoints, **self._own}
@@ -184,6 +208,18 @@ class PlacePods:
         yield from self.manager.reconcile([self._spec(pod) for pod in (*pods, *arriving)])
         yield from self._save(admitted)
         self.cpusets = self._cpusets()
+        if self.recorder is not None and self.cpu.planned is not None:
+            self.recorder.record(self._placement((*pods, *arriving)))
+
+    def _placement(self, pods: Sequence[Pod]) -> MachinePlacement:
+        return MachinePlacement(
+            self.cpu.basis,
+            self.cpu.planned or self.cpu.plan(),
+            {pod.uid: pod for pod in pods},
+            {uid: spec for (uid, _), spec in self.cpu.holders.items()},
+            self.cpusets,
+            dict(self.refused),
+        )
 
     def _begin(self, calls: PluginCalls[None]) -> None:
         """Place at once what the plugins of this process answer; what waits for another one goes on beside the loop."""
@@ -230,15 +266,15 @@ class PlacePods:
 
     def publish(self) -> None:
         """Publish what is in force now, once the other pods have moved."""
-        if self._is_placing:
+        if self._is_placing or self._is_published:
             return
         answer = self.answer()
-        if answer != self._published:
-            try:
+        try:
+            if answer != self._published:
                 self.files.publish(answer)
-                self._published = answer
-            except Unavailable as error:
-                _log.warning("placements not published", error=error.message)
+            self._published, self._is_published = answer, True
+        except Unavailable as error:
+            _log.warning("placements not published", error=error.message)
 
     def answer(self) -> dict[str, Any]:
         """Returns the placements as `slackwater exec` and `slackwater get topology` read them."""
@@ -246,7 +282,11 @@ class PlacePods:
             return {"off": self.off}
         kinds = {HolderKind.SHARED: QoSClass.LS, HolderKind.RECLAIMED: QoSClass.BE, HolderKind.SYSTEM: QoSClass.SYSTEM}
         held = frozenset(cpu for spec in self.cpu.holders.values() for cpu in spec.cpus)
-        open_to_all = self.cpu.machine.ids - held - self.cpu.demand.reserved
+        named = {spec.pool for spec in self.cpu.holders.values() if spec.kind is HolderKind.SHARED} - {SHARED_POOL}
+        pools = {} if self.cpu.planned is None else self.cpu.planned.pools
+        apart = frozenset(cpu for name in named for cpu in pools.get(name, ()))
+        usable = self.cpu.machine.ids - held - self.cpu.demand.reserved
+        open_to_all = usable - apart or usable
         return {
             "off": "",
             "pods": {
@@ -262,7 +302,7 @@ class PlacePods:
             "refused": dict(self.refused),
             "others": dict.fromkeys(sorted(kinds.values()), cpu_list_text(open_to_all)) if self.cpusets else {},
             "pools": [decision.sentence() for decision in self.cpu.decisions],
-            "machine": [[cpu.id, cpu.core, cpu.cache, cpu.numa, cpu.socket] for cpu in self.cpu.machine.cpus],
+            **basis_document(replace(self.cpu.basis, demand=self.cpu.demand, now=0.0)),
         }
 
     def _kind(self, uid: str) -> str:
@@ -300,6 +340,9 @@ class PlacePods:
                     self._plugins[name].adopt(request, allocation)
                 except InvalidInput as error:
                     _log.warning("placement not readable", pod=pod.uid, error=error.message)
+        self.cpusets = self._cpusets()
+        if self.recorder is not None and self.cpusets:
+            self.recorder.resume(self._placement(pods))
 
     def _rebuild(self, pod: Pod) -> None:
         try:
@@ -324,9 +367,8 @@ class PlacePods:
                 self.refused[pod.uid] = error.message
 
     def _cpusets(self) -> Mapping[str, Cpuset]:
-        """Nothing while no pod has anything of its own."""
-        is_special = any(spec.kind is HolderKind.DEDICATED or spec.nodes for spec in self.cpu.holders.values())
-        if not is_special:
+        """Nothing while no pod has anything of its own, or shares it with a few."""
+        if not any(_is_apart(spec) for spec in self.cpu.holders.values()):
             return {}
         return {
             uid: Cpuset(allocated[CPU].result, self._mems(allocated))

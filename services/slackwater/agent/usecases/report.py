@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from slackwater.agent.domain.limits import NO_LIMITS, Limits, ReadLimits
@@ -11,7 +11,7 @@ from slackwater.agent.domain.rates import PressureWindow
 from slackwater.agent.domain.weights import ProtectingWeights
 from slackwater.agent.domain.windows import Summary
 from slackwater.events.measures import Distribution, HostAppUsage, PodUsage, Pressure, Usage
-from slackwater.events.report_columns import PARTS, Trigger
+from slackwater.events.report_columns import PAGE, PARTS, Trigger
 from slackwater.events.usage_reported import UsageReported
 
 
@@ -79,17 +79,7 @@ def distribution(summary: Summary) -> Distribution:
 
 
 def pressure(window: PressureWindow) -> Pressure:
-    return Pressure(
-        cpu_some_last=window.cpu.last,
-        cpu_some_avg=window.cpu.average,
-        cpu_some_max=window.cpu.highest,
-        memory_some_avg=window.memory.average,
-        io_some_avg=window.io.average,
-    )
-
-
-def pod_pressure(window: PressureWindow) -> Pressure:
-    """The pressure of a pod, with the digits that travel in columns."""
+    """The pressure with the digits that travel in columns."""
     return Pressure(
         cpu_some_last=_travelling(window.cpu.last),
         cpu_some_avg=_travelling(window.cpu.average),
@@ -103,13 +93,20 @@ def _travelling(ratio: float | None) -> float | None:
     return None if ratio is None else round(ratio * PARTS) / PARTS
 
 
+def in_pages(memory: Summary) -> Summary:
+    """Memory whose average is in whole pages, as its samples are: it travels in pages then."""
+    if memory.p50 % PAGE or memory.last % PAGE:
+        return memory
+    return replace(memory, avg=round(memory.avg / PAGE) * PAGE)
+
+
 def pod_usage(window: PodWindow, limits: ReadLimits, memory_limits: Limits = NO_LIMITS) -> PodUsage:
     now, original = limits.known[window.pod.uid]
     high = memory_limits.get(window.pod.uid)
     return PodUsage(
         pod=window.pod,
-        usage=usage(window.cpu, window.memory),
-        pressure=pod_pressure(window.pressure),
+        usage=usage(window.cpu, in_pages(window.memory)),
+        pressure=pressure(window.pressure),
         cpu_limit_milli=now,
         original_cpu_limit_milli=original,
         throttled_ratio=_travelling(window.throttled_ratio),

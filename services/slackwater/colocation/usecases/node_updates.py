@@ -10,7 +10,8 @@ from slackwater.events.node_described import NodeDescribed
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
 from slackwater.events.node_reserved import NodeReserved
 from slackwater.events.peak_predicted import PeakPredicted
-from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.windowed_usage import WindowedUsage
 from slackwater.model.nodes import Liveness
 from slackwater.model.pods import LABEL_NUMA, Pod
 from slackwater.model.quantities import Resources

@@ -234,8 +234,10 @@ class PostgresReadModel(
         known = {one.uid for one in running}
         return [*running, *(one for one in decided if one.uid not in known)]
 
-    async def decisions_about(self, pod_uid: str, limit: int, until: datetime | None) -> Sequence[DecisionRecord]:
-        return await self._all(_RECORD, sql.DECISIONS_ABOUT, pod=pod_uid, limit=limit, until=until)
+    async def decisions_about(
+        self, pod_uid: str, limit: int, until: datetime | None, kind: DecisionKind | None = None
+    ) -> Sequence[DecisionRecord]:
+        return await self._all(_RECORD, sql.DECISIONS_ABOUT, pod=pod_uid, limit=limit, until=until, kind=kind)
 
     async def decision_at(self, node: str, subject: str, at: datetime) -> DecisionRecord | None:
         return await self._one(_RECORD, sql.DECISION_AT, node=node, subject=subject, at=at)

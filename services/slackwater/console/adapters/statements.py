@@ -235,6 +235,7 @@ DECISIONS_ABOUT = text("""
     SELECT CAST(body AS text) FROM decision
     WHERE (pods @> ARRAY[CAST(:pod AS text)] OR spared @> ARRAY[CAST(:pod AS text)])
       AND (CAST(:until AS timestamptz) IS NULL OR decided_at <= :until)
+      AND (CAST(:kind AS text) IS NULL OR kind = :kind)
     ORDER BY decided_at DESC, id COLLATE "C" DESC LIMIT :limit
 """)
 PODS_CALLED = text("""

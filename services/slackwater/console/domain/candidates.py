@@ -41,6 +41,8 @@ def candidates_of(record: DecisionRecord) -> tuple[CandidateView, ...]:
     """The pods in the order of the decision: the first yields first, or is restored first. Pods that are no candidates
     come last. Empty for decisions that are not about pods.
     """
+    if record.kind is DecisionKind.CPUSET:
+        return (*_placed_pods(record), *_spared(record))
     if record.kind not in GUARDING:
         return ()
     candidates = [*_chosen(record), *_spared(record)]
@@ -61,6 +63,15 @@ def _chosen(record: DecisionRecord) -> list[CandidateView]:
     return [
         CandidateView(one.pod_uid, one.pod_name, one.namespace, None, True, one.keys, released=value)
         for one, value in zip(record.actions, values, strict=True)
+    ]
+
+
+def _placed_pods(record: DecisionRecord) -> list[CandidateView]:
+    """The pods whose CPUs change; they release nothing."""
+    return [
+        CandidateView(action.pod_uid, action.pod_name, action.namespace, None, True, ())
+        for action in record.actions
+        if action.cpuset is not None
     ]
 
 

@@ -40,8 +40,9 @@ def outcome(decision: DecisionRecord | DecisionSummary) -> str:
         # A change to observe mode restores all limits, so this restore is executed although its mode is observe.
         really = not would or decision.reason is Reason.RESTORE_MODE_CHANGED
         return f"gave back {value}" if really else f"would give back {value}"
-    if decision.kind is DecisionKind.DESCHEDULE:
-        return _moves(decision.result, would=would)
+    if decision.kind in (DecisionKind.DESCHEDULE, DecisionKind.CPUSET):
+        shared = f"pods share {counted(decision.result, 'CPU')}"
+        return shared if decision.kind is DecisionKind.CPUSET else _moves(decision.result, would=would)
     if decision.kind is DecisionKind.AUTONOMY:
         return "only throttles for now" if decision.reason is Reason.AUTONOMY_STEPPED_BACK else f"may {decision.mode}"
     # of a claim: what was asked and given, because the result of its sum is what is left after it

@@ -10,7 +10,7 @@ from slackwater.console.domain.arithmetic import relief_of, working_of
 from slackwater.console.domain.candidates import candidates_of, is_carried_out
 from slackwater.console.domain.views import EffectView, EvictionView, PodView
 from slackwater.decisions.reasons import DecisionKind, Mode, Reason
-from slackwater.decisions.record import DecisionRecord, MemoryLimit
+from slackwater.decisions.record import CpusetChange, DecisionRecord, MemoryLimit
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,8 @@ class PodPart:
     working: tuple[str, ...]
     memory: MemoryLimit | None = None
     """Set if its memory limit changed."""
+    cpuset: CpusetChange | None = None
+    """Set if the CPUs changed that it may run on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ def part_of(
         limit_before_milli=action.cpu_limit_before_milli if action else None,
         limit_after_milli=action.cpu_limit_after_milli if action else None,
         memory=action.memory if action else None,
+        cpuset=action.cpuset if action else None,
         evicted=bool(action and action.evicted),
         ended=next((eviction.outcome for eviction in evictions if eviction.pod_uid == uid), None),
         effect=effect,

@@ -116,9 +116,10 @@ def _explanations(router: Routes, reads: ReadQueries, times: Times) -> None:
         node: Annotated[str | None, Query(description="If several pods have the name: the pod on this node.")] = None,
         namespace: Namespace = None,
         at: DecidedBy = None,
+        kind: Annotated[DecisionKind | None, Query(description="Only decisions of this kind.")] = None,
         limit: Annotated[int, Query(ge=1, le=100, description="Maximum number of decisions.")] = 20,
     ) -> PodWhy:
-        return await why_pod(reads, pod, node, namespace, times.maybe(at, "at"), limit)
+        return await why_pod(reads, pod, node, namespace, times.maybe(at, "at"), limit, kind)
 
 
 def _kinds(kind: DecisionKind | None, excluded: list[DecisionKind] | None) -> tuple[DecisionKind, ...] | None:

@@ -12,6 +12,7 @@ from slackwater.console.domain.pod_story import PodIdentity, PodWhy, narrowed, p
 from slackwater.console.domain.views import Chain, EvictionView, NodeView, ObservationView, PodView, Why
 from slackwater.console.domain.waterfall import adds_up, waterfall_of
 from slackwater.console.ports import ReadQueries
+from slackwater.decisions.reasons import DecisionKind
 from slackwater.decisions.record import DecisionRecord
 from slackwater.model.errors import InvalidInput, NotFound
 
@@ -112,11 +113,16 @@ def _of_its_node(record: DecisionRecord, answers: Sequence[A]) -> Sequence[A]:
 
 
 async def why_pod(
-    reads: ReadQueries, pod: str, node: str | None, namespace: str | None, at: datetime | None, limit: int
+    reads: ReadQueries,
+    pod: str,
+    node: str | None,
+    namespace: str | None,
+    at: datetime | None,
+    limit: int,
+    kind: DecisionKind | None = None,
 ) -> PodWhy:
-    """The decisions about one pod by `at`. Raises NotFound for an unknown pod, InvalidInput that lists the pods if the
-    name is ambiguous.
-    """
+    """The decisions about one pod by `at`, of one kind if given. Raises NotFound for an unknown pod, InvalidInput that
+    lists the pods if the name is ambiguous."""
     identities = await reads.pods_called(pod, node)
     meant = narrowed(identities, pod, node, namespace, await _started_after(reads, identities, at))
     if not meant:
@@ -125,7 +131,7 @@ async def why_pod(
         raise _ambiguous(pod, meant)
     (identity,) = meant
     parts = []
-    for record in await reads.decisions_about(identity.uid, limit, at):
+    for record in await reads.decisions_about(identity.uid, limit, at, kind):
         evictions = _of_its_node(record, await reads.evictions(record.id))
         part = part_of(record, identity.uid, await reads.effect(record.id), evictions)
         parts += [] if part is None else [part]

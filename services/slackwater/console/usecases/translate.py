@@ -50,7 +50,8 @@ from slackwater.events.resource_changed import ResourceChanged
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.events.strategy_followed import StrategyFollowed
 from slackwater.events.usage_reported import UsageReported
-from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.windowed_usage import WindowedUsage
 from slackwater.model.limited_resource import Limited, LimitedResource
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import Tier

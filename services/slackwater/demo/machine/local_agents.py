@@ -68,7 +68,8 @@ class LocalAgent:
         if self.process is not None and self.process.returncode is None:
             self.process.terminate()
             try:
-                await asyncio.wait_for(self.process.wait(), _END_SECONDS)
+                async with asyncio.timeout(_END_SECONDS):
+                    await self.process.wait()
             except TimeoutError:
                 self.process.kill()
 

@@ -84,7 +84,8 @@ class Workloads:
             return
         process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), _STOP_SECONDS)
+            async with asyncio.timeout(_STOP_SECONDS):
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.usage_windowed import UsageWindowed, WindowedHostApp, WindowedPod, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.windowed_usage import WindowedHostApp, WindowedPod, WindowedUsage
 from slackwater.ingestion.domain.windowing import Phase, Waiting, Window, WindowAmounts, aligned, close_limit
 from slackwater.ingestion.metrics import IngestionMetrics
 from slackwater.ingestion.ports import Ledgers

@@ -10,7 +10,8 @@ from itertools import chain
 import numpy as np
 
 from slackwater.events.measures import Distribution, HostAppUsage, PodUsage
-from slackwater.events.pod_columns import by_columns, values_of
+from slackwater.events.pod_columns import by_columns
+from slackwater.events.report_columns import numbers_of
 from slackwater.events.usage_reported import UsageReported
 from slackwater.ingestion.domain.columns import FIELDS, HistoryColumns, Ints, ReportPodColumns, asides_of
 from slackwater.ingestion.domain.reports import HistoryRow, MeasuredApp, MeasuredPod, Pressures, Report, UsageSeries
@@ -95,4 +96,4 @@ def _app(measured: HostAppUsage) -> MeasuredApp:
 
 
 def _series(d: Distribution) -> UsageSeries:
-    return UsageSeries._make(values_of(d))
+    return UsageSeries._make(numbers_of(d))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from slackwater.events.envelope import Event
-from slackwater.events.usage_windowed import UsageWindowed, WindowedUsage
+from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.events.windowed_usage import WindowedUsage
 from slackwater.model.errors import InvalidInput
 from slackwater.prediction.domain.state import NodeWindow
 from slackwater.prediction.usecases.partition_store import LivingState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,12 @@ from slackwater.agent.domain.resource_manager.checkpoint import Entries
 from slackwater.agent.domain.resource_manager.cpu_plugin import CpuPlugin, CpuPluginRules
 from slackwater.agent.domain.resource_manager.memory_plugin import MemoryNode, MemoryPlugin
 from slackwater.agent.usecases.place_pods import PlacePods
+from slackwater.agent.usecases.preview_placement import preview_placement
 from slackwater.kernels.topology.machine import Cpu, CpuMachine
+from slackwater.kernels.topology.plan_replay import basis_of
 from slackwater.kernels.topology.pools import PoolDemand, PoolRules
 from slackwater.model.errors import Unavailable
-from slackwater.model.pods import Pod
+from slackwater.model.pods import LABEL_CPU_POOL, Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 
@@ -53,7 +55,7 @@ def _pod(uid: str, qos: QoSClass = QoSClass.LSR, milli: int = 1000) -> Pod:
 
 
 def _placing(files: MemoryPlacements, arriving: list[Pod], present: Mapping[str, str] | None = None) -> PlacePods:
-    demand = PoolDemand(rules=PoolRules(partitioned=False, ramp_seconds=0.0))
+    demand = PoolDemand(rules=PoolRules(partitioned=False, named_apart=True, ramp_seconds=0.0))
     cpu = CpuPlugin(MACHINE, demand, CpuPluginRules(refuses_overcommitted=False))
     memory = MemoryPlugin([MemoryNode(0, 0, 1 << 30)])
     return PlacePods(cpu, memory, files, FakeClock(), lambda: arriving, lambda uid: (present or {}).get(uid, "0-3"))
@@ -93,6 +95,40 @@ def test_a_pod_that_ended_gives_its_cpus_to_one_that_arrives_at_the_same_time() 
     placing.update([])
     assert placing.refused == {}
     assert placing.cpusets["new"].cpus == "0-2"
+
+
+def test_a_pool_by_name_is_apart_from_the_others_and_keeps_its_cpus_over_a_restart() -> None:
+    files, pods = MemoryPlacements(), [_pod("web", QoSClass.LS), _pod("batch", QoSClass.BE)]
+    blue = replace(_pod("blue", QoSClass.LS, 2000), labels={LABEL_CPU_POOL: "blue"})
+    placing = _placing(files, [])
+    placing.update([*pods, blue])
+    cpus = {uid: cpuset.cpus for uid, cpuset in placing.cpusets.items()}
+    assert cpus == {"blue": "0-1", "web": "2-3", "batch": "2-3"}
+    assert placing.answer()["others"] == {"BE": "2-3", "LS": "2-3", "SYSTEM": "2-3"}
+    again = _placing(files, [])
+    again.update([_pod("lsr"), *pods, blue])
+    assert {uid: cpuset.cpus for uid, cpuset in again.cpusets.items()} == {
+        "blue": "0-1",
+        "lsr": "2",
+        "web": "3",
+        "batch": "3",
+    }
+    again.update(pods)
+    assert again.cpusets == {}
+
+
+def test_a_preview_is_what_an_admission_gives_and_changes_nothing() -> None:
+    files = MemoryPlacements()
+    placing = _placing(files, [])
+    placing.update([_pod("web", QoSClass.LS), _pod("lsr")])
+    placing.publish()
+    basis = basis_of({**json.loads(json.dumps(files.answer)), "now": 0.0})
+    preview = preview_placement(basis, _pod("new", milli=2000))
+    assert (preview.cpus, preview.refused) == ("1-2", "")
+    assert [decision.sentence().partition(" (")[0] for decision in preview.pools] == ["share: 3 -> 1 CPUs"]
+    assert "shared containers would have none" in preview_placement(basis, _pod("large", milli=3000)).refused
+    placing.update([_pod("web", QoSClass.LS), _pod("lsr"), _pod("new", milli=2000)])
+    assert placing.cpusets["new"].cpus == "1-2"
 
 
 def test_where_the_disk_is_full_an_arriving_pod_is_refused_and_running_ones_stay() -> None:

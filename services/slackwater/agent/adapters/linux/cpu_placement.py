@@ -8,6 +8,7 @@ from pathlib import Path
 
 from slackwater.agent.adapters.linux.cpu_machine import read_machine
 from slackwater.agent.adapters.linux.driver import LinuxDriver
+from slackwater.agent.adapters.linux.hierarchy import Hierarchy
 from slackwater.agent.adapters.placement_files import JsonPlacements
 from slackwater.agent.domain.controls.cpusets import CPUSET_CPUS
 from slackwater.agent.domain.resource_manager.cpu_plugin import CpuPlugin, CpuPluginRules
@@ -36,11 +37,9 @@ def cpu_placement(
     except InvalidInput:
         return None
     machine = machine.without(machine.ids - os.sched_getaffinity(0))
-    rules = PoolRules(partitioned=False, ramp_seconds=0.0)
+    rules = PoolRules(partitioned=False, named_apart=True, ramp_seconds=0.0)
     off = "" if is_on else "SLACKWATER_AGENT_EXCLUSIVE_CPUS is off"
-    off = off or static_managers(kubelet)
-    if not off and driver.layout.hierarchy.tree("cpuset") is None:
-        off = "no cgroup tree with a cpuset controller is mounted on this machine"
+    off = off or why_not_placed(driver.layout.hierarchy, kubelet)
     return PlacePods(
         CpuPlugin(
             machine,
@@ -54,6 +53,13 @@ def cpu_placement(
         lambda uid: driver.read(driver.knob(CPUSET_CPUS, uid)),
         off,
     )
+
+
+def why_not_placed(hierarchy: Hierarchy, kubelet: Path = KUBELET) -> str:
+    """Returns why CPUs cannot be given to pods of this machine; empty where they can."""
+    if hierarchy.tree("cpuset") is None:
+        return "no cgroup tree with a cpuset controller is mounted on this machine"
+    return static_managers(kubelet)
 
 
 def memory_nodes(sys: Path, machine: CpuMachine) -> list[MemoryNode]:

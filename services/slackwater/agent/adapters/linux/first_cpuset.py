@@ -10,7 +10,7 @@ from slackwater.agent.adapters.linux.layout import Layout
 from slackwater.agent.adapters.linux.lock import agent_runs
 from slackwater.agent.adapters.placement_files import read_placements
 from slackwater.model.errors import Conflict, Unavailable
-from slackwater.model.pods import RESOURCE_LABEL, Pod
+from slackwater.model.pods import LABEL_CPU_POOL, LABEL_NUMA_BOUND, RESOURCE_LABEL, Pod
 from slackwater.model.tiers import QoSClass
 
 _ANSWER_SECONDS = 15.0
@@ -29,7 +29,9 @@ def assign_cpuset(layout: Layout, pod: Pod) -> FirstPlacement:
     the agent refuses, Unavailable where it does not answer.
     """
     is_dedicated = pod.qos in (QoSClass.LSE, QoSClass.LSR)
-    is_awaited = is_dedicated or any(label.startswith(RESOURCE_LABEL) for label in pod.labels)
+    is_awaited = is_dedicated or any(
+        label.startswith(RESOURCE_LABEL) or label in (LABEL_CPU_POOL, LABEL_NUMA_BOUND) for label in pod.labels
+    )
     if not agent_runs(layout.agent_dir):
         why = "no agent runs here that would place it; it gets them when one does"
         return FirstPlacement(why if is_awaited else "")

@@ -90,7 +90,8 @@ class ProcessLauncher:
 
 async def _accepts(host: str, port: int) -> bool:
     try:
-        _, writer = await asyncio.wait_for(asyncio.open_connection(host, port), _CHECK_SECONDS)
+        async with asyncio.timeout(_CHECK_SECONDS):
+            _, writer = await asyncio.open_connection(host, port)
     except (OSError, TimeoutError, UnicodeError):  # the last one of a name that no resolver takes
         return False
     writer.close()
@@ -110,7 +111,8 @@ async def _succeeds(check: ReadyCheck, template: WorkloadTemplate) -> bool:
     except (OSError, ValueError):  # the last one of a NUL in a word
         return False
     try:
-        return await asyncio.wait_for(child.wait(), _CHECK_SECONDS) == 0
+        async with asyncio.timeout(_CHECK_SECONDS):
+            return await child.wait() == 0
     except TimeoutError:
         with suppress(ProcessLookupError):
             child.kill()

@@ -182,7 +182,8 @@ def plugin_channel(path: Path) -> grpc.aio.Channel:
 async def dial(channel: grpc.aio.Channel, path: Path, seconds: float = DIAL_SECONDS) -> None:
     """Connect. Raises Unavailable."""
     try:
-        await asyncio.wait_for(channel.channel_ready(), seconds)
+        async with asyncio.timeout(seconds):
+            await channel.channel_ready()
     except TimeoutError:
         raise Unavailable(
             f"{path}: nothing accepts connections within {seconds:g} s", code="plugin_unreachable"

@@ -31,7 +31,8 @@ from slackwater.kernels.topology.cpu_list import cpu_list_text, parse_cpu_list
 from slackwater.kernels.topology.hints import Hint, mask_of, nodes_of
 from slackwater.kernels.topology.machine import CpuMachine, UnitLevel
 from slackwater.kernels.topology.numa_hints import SLACK, NodeAmounts, NumaRequest, numa_hints
-from slackwater.kernels.topology.plan import free_cpus, plan
+from slackwater.kernels.topology.plan import free_cpus, pool_of
+from slackwater.kernels.topology.plan_replay import PlanBasis
 from slackwater.kernels.topology.pool_sizes import cpus_needed
 from slackwater.kernels.topology.pools import (
     RECLAIMED_POOL,
@@ -94,11 +95,25 @@ class CpuPlugin:
     roles: dict[Key, str] = field(default_factory=dict)
     decisions: Sequence[PoolDecision] = ()
     """The sizes of the pools in force, and why."""
+    planned: CpuPlan | None = None
+    """The plan in force, of `basis`."""
     resource: str = CPU
     options: PluginOptions = RECONCILED
     _requests: dict[Key, ResourceRequest] = field(default_factory=dict)
     _sidecars: dict[Key, Key] = field(default_factory=dict)
     """The main container by sidecar."""
+    _before: Mapping[str, PoolInForce] | None = None
+    """The pools that every plan of a turn begins with; None: those of the plan before."""
+
+    def begin(self, now: float) -> None:
+        """Begin a turn: its last plan counts, and all of them begin with the pools that are in force now."""
+        self.now, self._before = now, self.demand.in_force
+
+    @property
+    def basis(self) -> PlanBasis:
+        """Returns what a plan is made from now, or was in this turn."""
+        before = self.demand.in_force if self._before is None else self._before
+        return PlanBasis(self.machine, list(self.holders.values()), replace(self.demand, in_force=before), self.now)
 
     def hints(self, request: ResourceRequest) -> Sequence[Hint] | None:
         if is_trivial(request) or request.type is ContainerType.SIDECAR:
@@ -127,7 +142,7 @@ class CpuPlugin:
             self._sidecars[key], self._requests[key] = main, request
             return self.allocations().get(key, {})
         spec = self._spec(request)
-        planned = plan(self.machine, [*self._others(key), spec], self.demand, self.now)
+        planned = replace(self.basis, holders=[*self._others(key), spec]).plan()
         if spec.key in planned.refused:
             raise Conflict(planned.refused[spec.key], code="cpus_exhausted", field="cpus")
         cpus = planned.assignments[spec.key]
@@ -148,10 +163,10 @@ class CpuPlugin:
 
     def plan(self) -> CpuPlan:
         """Returns the plan of all holders now; nothing changes by it."""
-        return plan(self.machine, list(self.holders.values()), self.demand, self.now)
+        return self.basis.plan()
 
     def adopt(self, request: ResourceRequest, allocation: Allocation) -> None:
-        """Dedicated containers keep their CPUs; the others belong to their pool, whose CPUs these are."""
+        """Dedicated containers keep their CPUs; those of the others are their pool's."""
         if is_trivial(request):
             return
         key = request.pod_uid, request.container
@@ -165,6 +180,10 @@ class CpuPlugin:
         spec = self._spec(request)
         ramped = replace(spec, admitted_at=self.now - self.demand.rules.ramp_seconds)
         self._put(request, replace(ramped, cpus=cpus) if spec.kind is HolderKind.DEDICATED else ramped)
+        if spec.kind is HolderKind.SHARED and cpus:
+            in_force = {pool_of(spec): PoolInForce(cpus, self.now), **self.demand.in_force}
+            self.demand = replace(self.demand, in_force=in_force)
+            self._before = None if self._before is None else in_force
 
     def remove(self, uid: str) -> None:
         for table in (self.holders, self.roles, self._requests, self._sidecars):
@@ -208,9 +227,9 @@ class CpuPlugin:
         self.holders[key], self.roles[key], self._requests[key] = spec, request.role, request
 
     def _apply(self, planned: CpuPlan) -> None:
-        in_force: Mapping[str, PoolInForce] = planned.in_force(self.demand.in_force, self.now)
+        in_force: Mapping[str, PoolInForce] = planned.in_force(self.basis.demand.in_force, self.now)
         self.demand = replace(self.demand, in_force=in_force)
-        self.decisions = planned.decisions
+        self.decisions, self.planned = planned.decisions, planned
 
     def _allocation(self, request: ResourceRequest, cpus: frozenset[int]) -> Allocation:
         return Allocation("CpusetCpus", float(len(cpus)), cpu_list_text(cpus), hints=request_hints(request))
