@@ -40,6 +40,7 @@ import qrm_manager
 import qrm_plugins
 import qrm_pools
 import qrm_seeds
+from limits import verdict_within_bounds
 from outstanding import reason_of
 from qrm_cases import whole
 from verdicts import Adaptor, Case, Verdict, not_covered
@@ -123,13 +124,10 @@ def judge_file(path: Path) -> Iterator[Judged]:
 
 
 def judge(adaptor: Adaptor, case: Case) -> Verdict:
-    """A case that an adaptor cannot read is a failure of the adaptor, and reported as one."""
+    """The verdict on any JSON; what is no object fails."""
     if not isinstance(case, Mapping):
         return Verdict("FAIL", f"a case is an object, not a {type(case).__name__}")
-    try:
-        return adaptor(case)
-    except Exception as error:  # noqa: BLE001 - whatever a case of another form raises: the others are judged all the same
-        return Verdict("FAIL", f"the adaptor cannot read this case: {type(error).__name__}: {error}")
+    return verdict_within_bounds(adaptor, case)
 
 
 def by_suite(judged: Iterable[Judged]) -> dict[tuple[str, str], Counter[str]]:

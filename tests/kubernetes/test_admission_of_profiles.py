@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from tests.kubernetes.rest import Rest, wait_until
 
-from slackwater.profiles.mutation import milli_cores, mutate_all, number
+from slackwater.profiles.mutation import milli, mutate_all, number
 from slackwater.profiles.policy import mutation_objects
 from slackwater.profiles.profile import ClusterColocationProfile
 
@@ -220,8 +220,7 @@ def _numbers(resources: Mapping[str, Any]) -> dict[str, dict[str, Decimal]]:
     requests = {**limits, **(resources.get("requests") or {})}
     return {
         section: {
-            name: Decimal(milli_cores(amount)) / 1000 if name == "cpu" else number(amount)
-            for name, amount in amounts.items()
+            name: Decimal(milli(amount)) / 1000 if name == "cpu" else number(amount) for name, amount in amounts.items()
         }
         for section, amounts in (("requests", requests), ("limits", limits))
     }
@@ -276,6 +275,10 @@ def test_the_api_server_and_the_function_make_the_same_of_pods(
         {"limits": {"cpu": "1e10", "memory": "9Pi"}},
         {"limits": {"cpu": "9223372036854775807", "memory": "9223372036854775807"}},
         {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "7Ei"}},
+        {"requests": {"cpu": "0.9999999", "memory": "1"}, "limits": {"cpu": "1", "memory": "2"}},
+        {"limits": {"cpu": ".5", "memory": "12e6"}, "requests": {"cpu": "+500m", "memory": "0012M"}},
+        {"limits": {"cpu": "1n", "memory": "1.Gi"}, "claims": [{"name": "gpu"}]},
+        {"limits": {"kubernetes.io/batch-cpu": "1500"}, "requests": {"kubernetes.io/batch-cpu": "500"}},
         {"requests": {"cpu": "1", "ephemeral-storage": "0.3Gi"}, "limits": {"ephemeral-storage": "1Gi"}},
     ],
 )
@@ -285,9 +288,33 @@ def test_no_pod_is_refused_because_of_a_profile(rest: Rest, policy: Any, domain:
     policy(these)
     container = {"name": "c", "image": "none", "resources": resources}
     sidecar = {"name": "s", "image": "none", "restartPolicy": "Always", "resources": resources}
-    pod = {"metadata": {"generateName": "p-"}, "spec": {"containers": [container], "initContainers": [sidecar]}}
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]} if "claims" in resources else {}
+    pod_spec = {"containers": [container], "initContainers": [sidecar], **claims}
+    pod = {"metadata": {"generateName": "p-"}, "spec": pod_spec}
     made = created(rest, PLAIN, pod)
     assert made["metadata"]["labels"]["slackwater.io/tier"] == "batch"
+    assert changed_fields(made) == changed_fields(mutate_all(pod, these, PLAIN, {}))
+
+
+@pytest.mark.parametrize("length", [0, 50_000, 131_000, 200_000, 260_000, 262_000])
+def test_no_annotation_of_a_profile_refuses_a_pod(rest: Rest, policy: Any, length: int) -> None:
+    """Texts of several lines, and more than the API server takes beside those of the pod."""
+    texts = {"ad.io/checks": '{\n  "a": ["it\'s"]\n}\n', "odd": "\\\t\r\x01\u2028\U0001f600", "long": "x" * 4096}
+    mapping = {"note": "copy", "none": "nothing"}
+    these = [
+        ClusterColocationProfile.parse({"metadata": {"name": name}, "spec": {"selector": {}, **spec}})
+        for name, spec in (
+            ("a", {"annotations": texts}),
+            ("b", {"annotationKeysMapping": mapping}),
+            ("c", {"labels": {"c": "d"}}),
+        )
+    ]
+    policy(these)
+    noted = {"annotations": {"note": "\u00e9" * (length // 2)}} if length else {}
+    spec = {"containers": [{"name": "c", "image": "none"}]}
+    pod = {"metadata": {"generateName": "p-", **noted}, "spec": spec}
+    made = created(rest, PLAIN, pod)
+    assert made["metadata"]["labels"] == {"c": "d"}
     assert changed_fields(made) == changed_fields(mutate_all(pod, these, PLAIN, {}))
 
 

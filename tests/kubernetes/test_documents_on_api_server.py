@@ -122,6 +122,63 @@ async def test_a_definition_that_is_deleted_ends_nothing_and_is_followed_again(r
         await eventually(_async(lambda: not site.stored(AUTONOMY)))
 
 
+@pytest.mark.parametrize("held", ["document", "definition", "both"])
+async def test_a_definition_that_finalizers_hold_ends_nothing(real: RealDriver, rest: Rest, held: str) -> None:
+    """A document is in force as long as it is there, which a finalizer delays; other kinds go on meanwhile."""
+    site, definition = DocumentSite(real, rest), definition_of(AUTONOMY)
+    of_kind = f"{PATHS['CustomResourceDefinition']}/{definition['metadata']['name']}"
+    paths = [f"{path_of(AUTONOMY)}/held"] * (held != "definition") + [of_kind] * (held != "document")
+
+    async def hold(path: str, change: Mapping[str, Any]) -> None:
+        headers = {"content-type": "application/json-patch+json"}
+        await asyncio.to_thread(rest.client.patch, path, json=[change], headers=headers)
+
+    async def is_gone() -> bool:
+        return (await asyncio.to_thread(rest.client.get, of_kind)).status_code == 404
+
+    async with site.running():
+        await site.apply(AUTONOMY, "held", mode="evict", nodePool="held")
+        await site.until_followed(AUTONOMY, "held", "True", 1)
+        for path in paths:
+            value = ["tests.example/hold"]
+            if path == of_kind:
+                value.append("customresourcecleanup.apiextensions.k8s.io")
+            await hold(path, {"op": "add", "path": "/metadata/finalizers", "value": value})
+        await asyncio.to_thread(rest.delete, of_kind)
+        await site.apply(PREDICT_POLICY, "gold", **PREDICT_POLICY.example)
+        await site.until_followed(PREDICT_POLICY, "gold", "True", 1)
+        if held != "definition":
+            assert "held" in site.stored(AUTONOMY)
+        for path in paths:
+            await eventually(_released(rest, path))
+        await eventually(is_gone)
+        await eventually(_async(lambda: not site.stored(AUTONOMY)))
+        await asyncio.to_thread(rest.ensure, PATHS["CustomResourceDefinition"], definition)
+        await asyncio.to_thread(
+            wait_until, lambda: rest.client.get(path_of(AUTONOMY)).status_code == 200, "autonomies are served"
+        )
+        await site.apply(AUTONOMY, "held", mode="throttle", nodePool="held")
+        await site.until_followed(AUTONOMY, "held", "True", 1)
+        for kind, name in ((AUTONOMY, "held"), (PREDICT_POLICY, "gold")):
+            await site.delete(kind, name)
+        await eventually(_async(lambda: not site.stored(AUTONOMY)))
+
+
+def _released(rest: Rest, path: str) -> Callable[[], Any]:
+    """Nothing but Kubernetes' own finalizers is left of an object, or it is gone."""
+
+    async def reached() -> bool:
+        answer = await asyncio.to_thread(rest.client.get, path)
+        if answer.status_code == 404:
+            return True
+        own = [one for one in answer.json()["metadata"].get("finalizers", ()) if one != "tests.example/hold"]
+        headers = {"content-type": "application/merge-patch+json"}
+        await asyncio.to_thread(rest.client.patch, path, json={"metadata": {"finalizers": own}}, headers=headers)
+        return False
+
+    return reached
+
+
 @pytest.mark.parametrize("change", ["newer-stored", "unserved"])
 async def test_a_definition_that_comes_back_otherwise_is_followed_as_far_as_it_is_served(
     real: RealDriver, rest: Rest, change: str
@@ -325,6 +382,17 @@ async def test_profiles_change_pods_while_they_exist_and_uninstall_removes_their
             await site.apply(PROFILE, name, selector={"matchLabels": {"app": name}}, labels={"colour": colour})
             await eventually(_matching(labels, colour))
         await site.until_followed(PROFILE, name, "True", 2)
+        reported = [("Normal", "InForce", "ApplyProfile")]  # of both generations: one series
+        await eventually(_reported(rest, name, reported))
+        of_none = {"name": "of-none", "value": 5500}
+        await site.apply(PROFILE, name, selector={"matchLabels": {"app": name}}, tier="batch", priorityClass=of_none)
+        reported.append(("Warning", "InForceInPart", "ApplyProfile"))
+        await eventually(_reported(rest, name, reported))
+        values = [f"{number:060}" for number in range(100)]
+        expressions = [{"key": f"k{number}", "operator": "NotIn", "values": values} for number in range(20)]
+        await site.apply(PROFILE, name, selector={"matchExpressions": expressions}, labels={"colour": "green"})
+        reported.append(("Warning", "NotInForce", "ApplyProfile"))
+        await eventually(_reported(rest, name, reported))
         await site.delete(PROFILE, name)
         await eventually(_gone(rest))
         await site.apply(PROFILE, name, selector={"matchLabels": {"app": name}}, labels={"colour": "red"})
@@ -337,6 +405,19 @@ async def test_profiles_change_pods_while_they_exist_and_uninstall_removes_their
 def _matching(labels: Callable[[], Any], colour: str) -> Callable[[], Any]:
     async def reached() -> bool:
         return bool((await labels()).get("colour") == colour)
+
+    return reached
+
+
+def _reported(rest: Rest, name: str, expected: list[tuple[str, str, str]]) -> Callable[[], Any]:
+    """The Events of a profile, in their order."""
+
+    async def reached() -> bool:
+        path = "/apis/events.k8s.io/v1/namespaces/default/events"
+        items = (await asyncio.to_thread(rest.client.get, path)).json()["items"]
+        about = [item for item in items if item["regarding"]["name"] == name]
+        about.sort(key=lambda item: item["eventTime"])
+        return [(item["type"], item["reason"], item["action"]) for item in about] == expected
 
     return reached
 

@@ -13,7 +13,14 @@ import msgspec
 
 from slackwater.apiserver.json_parts import Json, items_in, object_in
 from slackwater.apiserver.pod_details import rules_of, status_of
-from slackwater.apiserver.records import PodRecord, WatchedKind, container_states, held_requests, parse_pod
+from slackwater.apiserver.records import (
+    PodRecord,
+    WatchedKind,
+    container_states,
+    held_requests,
+    is_resize_infeasible,
+    parse_pod,
+)
 from slackwater.apiserver.resource_names import LENT_NAMES
 from slackwater.model.placement_rules import PlacementRules
 from slackwater.model.pods import PodStatus
@@ -29,7 +36,8 @@ Amounts = Mapping[str, int]
 class ContainerRecord:
     """A container of a pod. Amounts are milli-cores and bytes by resource name: `cpu`, `memory` and LENT_NAMES.
 
-    They are what the container holds: while a resize in place is not carried out, the larger of before and after.
+    They are what the container holds: while a resize in place is not carried out, the larger of before and after, and
+    what it had if the resize is infeasible.
 
     `id` is that of the container that runs now, without the name of its `runtime`; empty while there is none.
     `in_force` is the JSON of what the kubelet says that it gave the container; empty if it says nothing. `init`: it
@@ -114,7 +122,7 @@ def effective(containers: Sequence[ContainerRecord], limits: bool = False) -> di
 
 
 def _containers(spec: Json, status: Json) -> Iterator[ContainerRecord]:
-    states = container_states(status)
+    states, infeasible = container_states(status), is_resize_infeasible(status)
     for part in ("initContainers", "containers"):
         for container in items_in(spec, part):
             name = str(container.get("name") or "")
@@ -128,8 +136,8 @@ def _containers(spec: Json, status: Json) -> Iterator[ContainerRecord]:
                 name,
                 runtime,
                 container_id if "running" in object_in(state, "state") else "",
-                held_requests({**limits, **requests}, state),
-                {resource: max(limit, given.get(resource, 0)) for resource, limit in limits.items()},
+                held_requests({**limits, **requests}, state, infeasible=infeasible),
+                {name: max(0 if infeasible and name in given else limits[name], given.get(name, 0)) for name in limits},
                 msgspec.json.encode(in_force, order="sorted").decode() if in_force else "",
                 init=part == "initContainers",
                 sidecar=container.get("restartPolicy") == "Always",

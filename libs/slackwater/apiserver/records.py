@@ -355,14 +355,24 @@ def container_states(status: Json) -> dict[str, Json]:
     }
 
 
-def held_requests(requests: Mapping[str, int], state: Json) -> dict[str, int]:
+def is_resize_infeasible(status: Json) -> bool:
+    """Whether the kubelet has said that the node can never give a pod what its spec says now."""
+    pending = [one for one in items_in(status, "conditions") if one.get("type") == "PodResizePending"]
+    return bool(pending) and pending[0].get("reason") == "Infeasible"
+
+
+def held_requests(requests: Mapping[str, int], state: Json, *, infeasible: bool) -> dict[str, int]:
     """What a container, or a pod as a whole, holds of what it requests: while a resize in place is not carried out, the
-    largest of what the spec says, what the kubelet has set aside, and what it has given."""
-    held = dict(requests)
-    for amounts in (object_in(state, "allocatedResources"), object_in(object_in(state, "resources"), "requests")):
-        for name, amount in _parsed(amounts).items():
+    largest of what the spec says, what the kubelet has set aside, and what it has given. A spec that is infeasible does
+    not count beside them."""
+    set_aside, given = object_in(state, "allocatedResources"), object_in(object_in(state, "resources"), "requests")
+    held = dict[str, int]()
+    for amounts in (_parsed(set_aside), _parsed(given)):
+        for name, amount in amounts.items():
             held[name] = max(amount, held.get(name, 0))
-    return held
+    if infeasible:
+        return {**requests, **held}
+    return {name: max(requests.get(name, 0), held.get(name, 0)) for name in {**requests, **held}}
 
 
 def _requests(spec: Json, status: Json) -> tuple[Resources, tuple[tuple[str, int], ...]]:
@@ -372,10 +382,11 @@ def _requests(spec: Json, status: Json) -> tuple[Resources, tuple[tuple[str, int
 
     Source: k8s.io/component-helpers resource.PodRequests. Requests of the whole pod (`spec.resources`) go before.
     """
-    states = container_states(status)
+    states, infeasible = container_states(status), is_resize_infeasible(status)
 
     def amounts_of(container: Json) -> dict[str, int]:
-        return held_requests(_amounts(object_in(container, "resources")), states.get(str(container.get("name")), {}))
+        state = states.get(str(container.get("name")), {})
+        return held_requests(_amounts(object_in(container, "resources")), state, infeasible=infeasible)
 
     total, peak, sidecars = dict[str, int](), dict[str, int](), dict[str, int]()
     for container in items_in(spec, "initContainers"):
@@ -391,7 +402,7 @@ def _requests(spec: Json, status: Json) -> tuple[Resources, tuple[tuple[str, int
     total = _sum(total, sidecars)
     total = {name: max(total.get(name, 0), peak.get(name, 0)) for name in {*total, *peak}}
     if whole := _amounts(object_in(spec, "resources")):
-        total |= held_requests(whole, status)
+        total |= held_requests(whole, status, infeasible=infeasible)
     total = _sum(total, _parsed(object_in(spec, "overhead")))
     borrowed = tuple((name, min(total[name], MOST_MEMORY_BYTES)) for name in sorted(LENT_NAMES & total.keys()))
     return Resources(total.get("cpu", 0), total.get("memory", 0)), borrowed

@@ -22,8 +22,9 @@ _TEMPLATE_HASHES: Final[Mapping[str, str]] = {
 }
 """The kind of what names its ReplicaSets by the hash of their template, by the label that pods carry it in. A Rollout
 (argoproj.io) is the field's progressive Deployment."""
-_OF_CRON_JOB: Final = re.compile(r"(.+)-\d{8,11}")
-"""A CronJob names its Jobs by the time that they are for, in minutes since 1970."""
+OF_CRON_JOB: Final = re.compile(r"(.+)-(?:(?:2[6-9]|3[0-9])[0-9]{6}|1[5-9][0-9]{8})")
+"""A CronJob names its Jobs by the time that they are for: in minutes since 1970 (of 2019 to 2046), before Kubernetes
+1.21 in seconds. A date, as in `report-20261130`, is a part of a Job's own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,6 @@ def workload_by_names(pod: PodRecord) -> str:
             suffix = f"-{dict(pod.labels).get(label, '')}"
             if len(suffix) > 1 and owner.name.endswith(suffix):
                 return f"{namespace}/{kind}/{owner.name.removesuffix(suffix)}"
-    if (owner.group, owner.kind) == ("batch", "Job") and (match := _OF_CRON_JOB.fullmatch(owner.name)):
+    if (owner.group, owner.kind) == ("batch", "Job") and (match := OF_CRON_JOB.fullmatch(owner.name)):
         return f"{namespace}/CronJob/{match[1]}"
     return _key(namespace, owner)

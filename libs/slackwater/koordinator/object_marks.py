@@ -16,6 +16,8 @@ from slackwater.offers.strategy_layers import RATIOS, NodeOverrides, node_layers
 from slackwater.waterline.facts.eviction_marks import eviction_policies, whole_number
 
 DOMAIN: Final = "koordinator.sh"
+Mark = tuple[str, str, str]
+"""Objects such as Pods, `labels` or `annotations`, and the key."""
 Problem = str
 """Why a value is not read; empty if it is."""
 
@@ -56,11 +58,6 @@ def _cost(_: str, text: str) -> Problem:
     return "" if text == "0" or eviction_cost(text) else f"{text!r} is no whole number of 32 bits"
 
 
-READ_OF_NODES: Final[Mapping[tuple[str, str], Callable[[str, str], Problem]]] = {
-    **{("labels", f"node.koordinator.sh/{name}"): _ratio for name in RATIOS},
-    ("annotations", "node.koordinator.sh/colocation-strategy"): _strategy,
-    **{("annotations", f"node.koordinator.sh/{name}"): _amounts for name in AMOUNT_NOTES},
-}
 _BOTH: Final = {
     "koordinator.sh/priority": _whole,
     "koordinator.sh/eviction-enabled": _one_of(("true", "false")),
@@ -68,12 +65,15 @@ _BOTH: Final = {
     "koordinator.sh/eviction-priority": _whole,
     "scheduling.koordinator.sh/eviction-cost": _cost,
 }
-READ_OF_PODS: Final[Mapping[tuple[str, str], Callable[[str, str], Problem]]] = {
-    ("labels", "koordinator.sh/qosClass"): _one_of(QoSClass),
-    ("labels", "koordinator.sh/priority-class"): _tier,
-    **{(form, key): read for form in ("labels", "annotations") for key, read in _BOTH.items()},
+READERS: Final[Mapping[Mark, Callable[[str, str], Problem]]] = {
+    **{("Nodes", "labels", f"node.koordinator.sh/{name}"): _ratio for name in RATIOS},
+    ("Nodes", "annotations", "node.koordinator.sh/colocation-strategy"): _strategy,
+    **{("Nodes", "annotations", f"node.koordinator.sh/{name}"): _amounts for name in AMOUNT_NOTES},
+    ("Pods", "labels", "koordinator.sh/qosClass"): _one_of(QoSClass),
+    ("Pods", "labels", "koordinator.sh/priority-class"): _tier,
+    **{("Pods", form, key): reader for form in ("labels", "annotations") for key, reader in _BOTH.items()},
 }
-"""By form and key: what Slackwater reads under the peer's name, and its reader."""
+"""What Slackwater reads under the peer's name, and its reader."""
 NOTES: Final[Mapping[str, str]] = {
     "quota.scheduling.koordinator.sh/name": "pods have no quota by label yet: claim with `slackwater claim`",
     "quota.scheduling.koordinator.sh/preemptible": "nonPreemptible is a field of the quota",
@@ -83,38 +83,41 @@ LENT: Final = tuple(f"kubernetes.io/{tier}-{name}" for tier in ("batch", "mid") 
 SERVED_AS: Final = "is offered under this name if the service kubernetes has SLACKWATER_KUBERNETES_ALIASES=true"
 
 
-def marks(objects: Iterable[SourceObject], selected: Mapping[str, str]) -> Iterator[ReportLine]:
-    """Yields a line for each mark of each node and pod; of a workload those of its pod template. `selected` are the
-    labels that converted documents select by or copy, with the title of such a document."""
+SOURCES: Final[Mapping[str, str]] = {"Node": "Nodes", "Namespace": "Namespaces"}
+
+
+def marks(objects: Iterable[SourceObject], read: Mapping[Mark, str]) -> Iterator[ReportLine]:
+    """Yields a line for each mark of each node, namespace and pod; of a workload those of its pod template. `read` are
+    the marks that converted documents select by or copy, with the title of such a document."""
     for one in objects:
-        of_nodes = one.kind == "Node"
-        source = "Nodes" if of_nodes else "Pods"
-        pod = one.body if one.kind in ("Node", "Pod") else _template(one.spec)
-        metadata = mapping_of(pod.get("metadata"))
+        source = SOURCES.get(one.kind, "Pods")
+        marked = one.body if one.kind in (*SOURCES, "Pod") else _template(one.spec)
+        metadata = mapping_of(marked.get("metadata"))
         for form in ("labels", "annotations"):
             for key, text in sorted(texts_of(metadata.get(form)).items()):
                 if _is_koordinators(key):
-                    yield _mark(source, form, key, text, selected)
-        if not of_nodes:
-            for resource in _requested(mapping_of(pod.get("spec"))):
+                    yield _line((source, form, key), text, read)
+        if source == "Pods":
+            for resource in _requested(mapping_of(marked.get("spec"))):
                 yield ReportLine(ImportOutcome.CHANGED, source, f"resource {resource}", note=SERVED_AS)
 
 
-def _mark(source: str, form: str, key: str, text: str, selected: Mapping[str, str]) -> ReportLine:
+def _line(mark: Mark, text: str, read: Mapping[Mark, str]) -> ReportLine:
+    source, form, key = mark
     field = f"{form.removesuffix('s')} {key}"
-    read = (READ_OF_NODES if source == "Nodes" else READ_OF_PODS).get((form, key))
-    if read is not None:
-        problem = read(key, text)
+    reader = READERS.get(mark)
+    if reader is not None:
+        problem = reader(key, text)
         outcome = ImportOutcome.REFUSED if problem else ImportOutcome.ALIAS
         return ReportLine(outcome, source, field, note=problem or "is read under this name")
-    if key in selected:
-        return ReportLine(ImportOutcome.ALIAS, source, field, selected[key], "is read under this name")
+    if mark in read:
+        return ReportLine(ImportOutcome.ALIAS, source, field, read[mark], "is read under this name")
     return ReportLine(ImportOutcome.DROPPED, source, field, note=NOTES.get(key, "nothing reads it"))
 
 
-def has_pods(one: SourceObject) -> bool:
-    """Whether the object is a pod, or has a template of pods."""
-    return one.kind == "Pod" or bool(_template(one.spec))
+def is_marked(one: SourceObject) -> bool:
+    """Whether marks of the object are read: of a node, a namespace, a pod, or a template of pods."""
+    return one.kind in (*SOURCES, "Pod") or bool(_template(one.spec))
 
 
 def _template(spec: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -95,6 +95,17 @@ def selector_of(value: Any) -> dict[str, Any]:
     return found
 
 
+def selected_keys(value: Any) -> Iterator[str]:
+    """Yields the keys that a label selector, or a mapping of keys, reads."""
+    fields = mapping_of(value)
+    expressions = fields.get("matchExpressions") or []
+    if fields.keys() <= {"matchLabels", "matchExpressions"}:
+        yield from mapping_of(fields.get("matchLabels"))
+        yield from (str(mapping_of(expression).get("key")) for expression in expressions)
+    else:
+        yield from fields
+
+
 def inverted(selectors: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Returns the selector of what none of these select; None if no selector says that, because one has several
     conditions or none."""

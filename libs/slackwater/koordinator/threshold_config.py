@@ -88,6 +88,10 @@ def thresholds(config: Mapping[str, Any], source: str) -> Iterator[ConvertedItem
     """Yields the documents of a parsed `resource-threshold-config`."""
     cluster = {**DEFAULTS, **_given(mapping_of(config.get("clusterStrategy")))}
     entries = config.get("nodeStrategies") or []
+    for key, kind in (("clusterStrategy", Mapping), ("nodeStrategies", list)):
+        if config.get(key) and not isinstance(config[key], kind):
+            note = f"is no {'list' if kind is list else 'JSON object'}"
+            yield ReportLine(ImportOutcome.REFUSED, source, key, note=note)
     selected: list[tuple[str, Mapping[str, Any], dict[str, Any]]] = []
     names = ["koordinator"]
     for number, entry in enumerate(entries if isinstance(entries, list) else (), 1):

@@ -79,7 +79,7 @@ class DisruptionBudget:
         if self.min_available is not None:
             return scaled(self.min_available, self.expected, round_up=True)
         if self.max_unavailable is not None:
-            return self.expected - scaled(self.max_unavailable, self.expected, round_up=True)
+            return max(self.expected - scaled(self.max_unavailable, self.expected, round_up=True), 0)
         return self.expected
 
     @property

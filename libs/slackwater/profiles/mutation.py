@@ -23,6 +23,8 @@ SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease")
 """Namespaces of Kubernetes, whose pods no profile changes. The service adds its own and the agents'."""
 CONTAINERS: Final = ("initContainers", "containers")
 AMOUNTS: Final = ("cpu", "memory")
+MOST_ANNOTATIONS: Final = 256 << 10
+"""Bytes of all annotations of a pod that the API server takes."""
 MOST_CORES: Final = "1G"
 MOST_WHOLE: Final = "8Pi"
 """Beyond these the API server takes no resource of another name: it reckons with thousandths in 64 bits. A limit of
@@ -92,9 +94,28 @@ def mutate(pod: Pod, profile: ClusterColocationProfile, *, is_limited: bool = Fa
     ):
         before = metadata.get(field) or {}
         mapped = {new: before[old] for old, new in mapping.items() if old in before}
+        if field == "annotations" and not _have_room(before, spec):
+            continue
         if mapped or values:
             metadata[field] = {**before, **mapped, **values}
     return {**pod, "metadata": metadata, "spec": _pod_spec(pod.get("spec") or {}, spec, is_limited)}
+
+
+def _have_room(annotations: Mapping[str, str], spec: ClusterColocationProfileSpec) -> bool:
+    """Whether the API server takes a pod's annotations with those of a profile."""
+    factor, added = room_of(spec)
+    return size_of(annotations) * factor + added <= MOST_ANNOTATIONS
+
+
+def room_of(spec: ClusterColocationProfileSpec) -> tuple[int, int]:
+    """How many times a profile may repeat the annotations of a pod, and the bytes that it adds."""
+    mapping = spec.annotation_keys_mapping
+    return 2 if mapping else 1, size_of(spec.annotations) + size_of(dict.fromkeys(mapping.values(), ""))
+
+
+def size_of(annotations: Mapping[str, str]) -> int:
+    """Bytes of keys and values."""
+    return sum(len(f"{key}{value}".encode()) for key, value in annotations.items())
 
 
 def _pod_spec(before: Mapping[str, Any], profile: ClusterColocationProfileSpec, is_limited: bool) -> dict[str, Any]:
@@ -164,8 +185,8 @@ def kept_because(resources: Mapping[str, Any], tier: Tier, domain: str) -> Mappi
         if len(names) > 1:
             kept[amount] = f"it is asked for as {' and '.join(names)}"
         elif names not in ([], [target]):
-            values = {number(amounts[names[0]]) for amounts in (requests, limits) if names[0] in amounts}
-            if max(values) > number(most := most_of(names[0])):
+            values = {milli(amounts[names[0]]) for amounts in (requests, limits) if names[0] in amounts}
+            if max(values) > milli(most := most_of(names[0])):
                 kept[amount] = f"it is more than {most}"
             elif domain != OWN_DOMAIN:
                 continue
@@ -184,13 +205,13 @@ def most_of(name: str) -> str:
 def _lent(name: str, quantity: Any) -> Any:
     """An amount of this resource as the tier's resource has it."""
     if name == "cpu":
-        return str(milli_cores(quantity))
+        return str(milli(quantity))
     whole = number(quantity).to_integral_value(ROUND_CEILING)
     return quantity if whole == number(quantity) else str(int(whole))
 
 
-def milli_cores(quantity: Any) -> int:
-    """A quantity of cores in milli-cores, rounded up. Raises ValueError for no quantity."""
+def milli(quantity: Any) -> int:
+    """A quantity in thousandths, rounded up, as the API server has it. Raises ValueError for no quantity."""
     return int((number(quantity) * 1000).to_integral_value(ROUND_CEILING))
 
 

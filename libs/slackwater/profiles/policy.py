@@ -15,6 +15,7 @@ from slackwater.profiles.mutation import (
     CONTAINERS,
     CRITICAL_CLASS,
     HUGE_PAGES,
+    MOST_ANNOTATIONS,
     MOST_CORES,
     MOST_WHOLE,
     OWN_DOMAIN,
@@ -22,6 +23,7 @@ from slackwater.profiles.mutation import (
     SYSTEM_CRITICAL,
     SYSTEM_NAMESPACES,
     resource_name,
+    room_of,
     sources,
 )
 from slackwater.profiles.profile import ClusterColocationProfile, ClusterColocationProfileSpec
@@ -40,6 +42,14 @@ POD_CREATION: Final[Mapping[str, Any]] = {
 }
 NAMES_AT_ONCE: Final = 1400
 """Namespaces in one expression, which has at most 100,000 characters: a name has up to 63."""
+MOST_EXPRESSION: Final = 100_000
+"""Characters of an expression that the API server takes."""
+MOST_POLICY: Final = 1_000_000
+"""Bytes of all expressions: the API server stores no object of more than 1.5 MB."""
+TOO_LONG: Final = (
+    "the API server takes no policy of more than {}: shorten selectors and annotations, or let the webhook apply"
+    " profiles (SLACKWATER_KUBERNETES_PROFILES)"
+)
 _SECTIONS: Final = "['requests', 'limits']"
 _MILLI: Final = "string((int(quantity({0}).asApproximateFloat() * 1000000000.0 + 0.5) + 999999) / 1000000)"
 _WHOLE: Final = (
@@ -79,10 +89,9 @@ def mutation_objects(
 ) -> list[dict[str, Any]]:
     """The policy of all profiles and its binding; none without profiles that change something. Pods of the `excluded`
     namespaces stay; `limited` as in slackwater.profiles.mutation."""
+    expressions, _ = expressions_of(profiles)
     mutations = [
-        {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
-        for profile in sorted(profiles, key=lambda profile: profile.name)
-        if (expression := mutation_cel(profile))
+        {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}} for expression in expressions.values()
     ]
     if not mutations:
         return []
@@ -107,6 +116,23 @@ def mutation_objects(
             "spec": {"policyName": NAME},
         },
     ]
+
+
+def expressions_of(profiles: Iterable[ClusterColocationProfile]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The CEL of each profile that changes something, by name in their order; and why others are left out, because with
+    them the API server would refuse all."""
+    expressions, left_out, total = dict[str, str](), dict[str, str](), 0
+    for profile in sorted(profiles, key=lambda profile: profile.name):
+        expression = mutation_cel(profile)
+        size = len(expression.encode())
+        if len(expression) > MOST_EXPRESSION:
+            left_out[profile.name] = TOO_LONG.format(f"{MOST_EXPRESSION:,} characters, and its has {len(expression):,}")
+        elif total + size > MOST_POLICY:
+            left_out[profile.name] = TOO_LONG.format(f"{MOST_POLICY:,} bytes of all profiles")
+        elif expression:
+            expressions[profile.name] = expression
+            total += size
+    return expressions, left_out
 
 
 def mutation_cel(profile: ClusterColocationProfile) -> str:
@@ -146,7 +172,8 @@ def _selector(selector: LabelSelector | None, labels: str, has: str) -> Iterator
 def _patches(spec: ClusterColocationProfileSpec) -> Iterator[str]:
     """CEL lists of patches, in their order."""
     yield from _metadata("labels", spec.label_keys_mapping, spec.all_labels)
-    yield from _metadata("annotations", spec.annotation_keys_mapping, spec.annotations)
+    if annotations := [*_metadata("annotations", spec.annotation_keys_mapping, spec.annotations)]:
+        yield f"({_have_room(spec)} ? ({' + '.join(annotations)}) : [])"
     fields: dict[str, str] = {}
     if spec.scheduler_name is not None:
         fields["schedulerName"] = cel_text(spec.scheduler_name)
@@ -190,6 +217,14 @@ def _metadata(field: str, mapping: Mapping[str, str], values: Mapping[str, str])
         yield f"(has({now}) && {cel_text(old)} in {now} ? [{_add(_key(field, new), f'{now}[{cel_text(old)}]')}] : [])"
     if values:
         yield f"[{', '.join(_add(_key(field, key), cel_text(value)) for key, value in values.items())}]"
+
+
+def _have_room(spec: ClusterColocationProfileSpec) -> str:
+    """slackwater.profiles.mutation._have_room in CEL."""
+    factor, added = room_of(spec)
+    present = "object.metadata.annotations"
+    size = f"(has({present}) ? {present}.map(k, size(bytes(k)) + size(bytes({present}[k]))).sum() : 0)"
+    return f"{size} * {factor} + {added} <= {MOST_ANNOTATIONS}"
 
 
 def _key(field: str, key: str) -> str:

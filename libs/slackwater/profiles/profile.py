@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -11,12 +12,13 @@ from slackwater.resources.cel import CelRule
 from slackwater.resources.metadata import Part, Resource
 from slackwater.resources.selectors import LabelSelector
 
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 Key = Annotated[
     str,
     StringConstraints(
         min_length=1,
-        max_length=317,
-        pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$",
+        max_length=253,  # of what stands before the slash; longer ones do not occur
+        pattern=rf"^({_LABEL}(\.{_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?$",
     ),
 ]
 LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
@@ -26,6 +28,14 @@ Labels = Annotated[dict[Key, LabelValue], Field(max_length=100)]
 Annotations = Annotated[dict[Key, AnnotationValue], Field(max_length=100)]
 KeysMapping = Annotated[dict[Key, Key], Field(max_length=100)]
 ResourceDomain = Literal["slackwater.io", "kubernetes.io", "none"]
+
+JUDGED: Final = (
+    *("kubernetes.io/config.", "scheduler.alpha.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/"),
+    *("container.seccomp.security.alpha.kubernetes.io/", "container.apparmor.security.beta.kubernetes.io/"),
+)
+"""How annotations begin of which the API server judges the value, and so may refuse the pod."""
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+COST: Final = "^(0|-?[1-9][0-9]{0,8})$"
 
 REWRITTEN: Final = (Tier.BATCH, Tier.MID)
 """Tiers with resources of their own."""
@@ -59,7 +69,26 @@ def _rules() -> tuple[CelRule, ...]:
     ]
     allowed = "; ".join(f"{tier}: {', '.join(classes)}" for tier, classes in QOS_OF_TIERS.items())
     ranges = ", ".join(f"{tier} {band.start}-{band.stop - 1}" for tier, band in PRIORITY_RANGES.items())
+    judged = f"{list(JUDGED)}.exists(first, {{}}.startsWith(first))"
+    mapped = "self.annotationKeysMapping[key]"
     return (
+        CelRule(
+            f"!has(self.annotations) || self.annotations.all(key, !{judged.format('key')})",
+            f"the API server may refuse pods with annotations that begin with {', '.join(JUDGED)}",
+            "annotations",
+        ),
+        CelRule(
+            f"!has(self.annotations) || !('{DELETION_COST}' in self.annotations)"
+            f" || self.annotations['{DELETION_COST}'].matches('{COST}')",
+            f"{DELETION_COST} is a whole number of at most nine digits",
+            "annotations",
+        ),
+        CelRule(
+            "!has(self.annotationKeysMapping) || self.annotationKeysMapping.all(key,"
+            f" {mapped} != '{DELETION_COST}' && !{judged.format(mapped)})",
+            "the API server may refuse pods with a value of another annotation under this name",
+            "annotationKeysMapping",
+        ),
         CelRule(
             "has(self.selector) || has(self.namespaceSelector)",
             "selector or namespaceSelector is required; an empty one, {}, selects everything",
@@ -116,6 +145,12 @@ class ClusterColocationProfileSpec(Part):
     def _fits(self) -> Self:
         if self.selector is None and self.namespace_selector is None:
             raise ValueError("selector or namespaceSelector is required; an empty one, {}, selects everything")
+        targets = self.annotation_keys_mapping.values()
+        for key in (*self.annotations, *targets):
+            if key.startswith(JUDGED) or (key == DELETION_COST and key in targets):
+                raise ValueError(f"the API server may refuse pods with the annotation {key} of a profile")
+        if not re.fullmatch(COST, self.annotations.get(DELETION_COST, "0")):
+            raise ValueError(f"annotations: {DELETION_COST} is a whole number of at most nine digits")
         if self.tier is None:
             return self
         tier = Tier(self.tier)

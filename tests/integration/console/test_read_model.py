@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from served import END, record_all
-from sqlalchemy import text
 from tests.support.clock import FakeClock
 from tests.support.console.read_model import MemoryReadModel
 from tests.support.postgres_server import FreshDatabase
@@ -20,7 +19,6 @@ from slackwater.console.adapters.postgres import PostgresReadModel
 from slackwater.console.domain.event_log import EventFilter, ListedEvent
 from slackwater.console.domain.fleet import FRESH, SHOWS, FleetLevel, NodeQuery, Totals
 from slackwater.console.domain.pod_story import PodIdentity
-from slackwater.console.domain.pools import PoolSums
 from slackwater.console.domain.resources import KEPT_GENERATIONS, ResourceView
 from slackwater.console.domain.views import DecisionFilter, EvictionView, PodView, UsagePoint
 from slackwater.console.ports import ReadModel
@@ -61,6 +59,9 @@ async def test_the_last_generations_of_each_document_stay(model: ReadModel) -> N
     assert list(await model.resource_generations("Autonomy", "nothing")) == []
 
 
+RESTORES = (DecisionKind.RESTORE,)
+
+
 async def everything(model: ReadModel) -> dict[str, Any]:
     """The answer to every question there is."""
     middle = START + timedelta(seconds=SURGE[0] + 40)
@@ -97,10 +98,8 @@ async def everything(model: ReadModel) -> dict[str, Any]:
         "pods not called": await _called(model, "nobody"),
         "about a pod": await model.decisions_about(identifier("edge-7", "checkout-0"), 2, None),
         "about it then": await model.decisions_about(identifier("edge-7", "checkout-0"), 9, middle),
-        "about it of a kind": await model.decisions_about(
-            identifier("edge-7", "checkout-0"), 9, None, DecisionKind.RESTORE
-        ),
-        "of kinds": await model.decisions(DecisionFilter(kinds=(DecisionKind.THROTTLE, DecisionKind.RESTORE))),
+        "about it of a kind": await model.decisions_about(identifier("edge-7", "checkout-0"), 9, None, *RESTORES),
+        "of kinds": await model.decisions(DecisionFilter(kinds=(DecisionKind.THROTTLE, *RESTORES))),
         "for a reason": await model.decisions(DecisionFilter(reason=Reason.OFFER_FIRST)),
         "evictions": await model.evictions("d9"),
         "offers": await model.offers(None, middle, END),
@@ -346,38 +345,6 @@ async def test_a_node_that_offers_more_than_it_has_is_counted(model: ReadModel) 
     sums = await model.pool_sums("edge")
     assert sums is not None
     assert (sums.overoffered, sums.degraded) == (1, 1)
-
-
-async def test_offers_from_before_mid_was_published_are_readable(fresh_database: FreshDatabase) -> None:
-    """Rows as an earlier version wrote them, kept over the upgrade."""
-    addresses = await fresh_database(["console"])
-    database = connect_database(addresses["console"], "console", CLOCK)
-    body = (
-        '{"event_id": "e", "node": "n", "offered_at": "2026-01-05T09:00:00Z", "generation": 3, "degraded": null,'
-        ' "batch": {"cpu_milli": 1500, "memory_bytes": 1024}, "decision_ids": {"batch-cpu": "d"}}'
-    )
-    facts = '{"pool": "p", "capacity": {"cpu_milli": 4000, "memory_bytes": 8192}}'
-    async with database.unit_of_work() as unit:
-        for statement, values in (
-            (
-                "INSERT INTO node (name, offer, facts) VALUES ('n', CAST(:body AS jsonb), CAST(:facts AS jsonb))",
-                {"body": body, "facts": facts},
-            ),
-            (
-                "INSERT INTO offer VALUES ('e', 'n', '2026-01-05T09:00:00Z', 3, CAST(:body AS jsonb))",
-                {"body": body},
-            ),
-        ):
-            await unit.connection.execute(text(statement), values)
-    model = PostgresReadModel(database)
-    try:
-        (offer,) = await model.offers("n", START - timedelta(days=1), END)
-        assert (offer.mid, offer.zones, offer.reason, offer.strategies) == (Resources(), (), "", ())
-        assert await model.pool_offers("p", "", 9) == [offer]
-        sums = await model.pool_sums("p")
-        assert sums == PoolSums(1, 1, 0, 0, Resources(4000, 8192), Resources(1500, 1024), Resources())
-    finally:
-        await database.close()
 
 
 POINT = UsagePoint(

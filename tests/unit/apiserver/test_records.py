@@ -77,6 +77,38 @@ def test_a_resize_counts_the_largest_of_wanted_set_aside_and_given(
     assert (held.get("cpu", 0), held.get("memory", 0)) == (cpu * 1000, memory << 30)
 
 
+@pytest.mark.parametrize(("reason", "cpu"), [("Infeasible", 2_000), ("Deferred", 100_000), ("", 100_000)])
+@pytest.mark.parametrize("sidecar", [False, True])
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_resize_that_the_node_can_never_carry_out_does_not_count(
+    reason: str, cpu: int, sidecar: bool, whole: bool
+) -> None:
+    """From 2 CPUs to 100; and of the pod as a whole. Lent amounts cannot be resized, and are the spec's."""
+    large = {"requests": {"cpu": "100", "memory": "1Gi", CPU: "500"}, "limits": {"cpu": "100", CPU: "500"}}
+    small = {"cpu": "2", "memory": "1Gi"}
+    one = {"name": "c", "resources": large, **({"restartPolicy": "Always"} if sidecar else {})}
+    state = {"name": "c", "allocatedResources": small, "resources": {"requests": small, "limits": {"cpu": "2"}}}
+    conditions = [{"type": "Ready", "status": "True"}, {"type": "PodResizePending", "status": "True", "reason": reason}]
+    place, told = ("initContainers", "initContainerStatuses") if sidecar else ("containers", "containerStatuses")
+    spec: dict[str, Any] = {place: [one]}
+    status: dict[str, Any] = {"conditions": conditions, told: [state]}
+    if whole:
+        spec["resources"] = {"requests": {"cpu": "100", "memory": "1Gi"}}
+        status |= {"allocatedResources": small, "resources": {"requests": small}}
+    document = {"metadata": {"namespace": "a", "name": "b"}, "spec": spec, "status": status}
+    assert parse_pod(document).request == Resources(cpu, 1 << 30)
+    assert parse_pod(document).borrowed == ((CPU, 500),)
+    (read,) = parse_node_pod(document).containers
+    assert (read.requests["cpu"], read.limits["cpu"]) == (cpu, cpu)
+
+
+def test_an_infeasible_resize_of_a_container_without_a_state_counts_its_spec() -> None:
+    conditions = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]
+    document = {"metadata": {"name": "b"}, "spec": {"containers": containers}, "status": {"conditions": conditions}}
+    assert parse_pod(document).request.cpu_milli == 3_000
+
+
 def test_a_limit_counts_as_given_until_it_is_lower_in_fact() -> None:
     """From 4 CPUs to 1; and of the pod as a whole."""
     one = {"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}

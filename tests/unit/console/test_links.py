@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
 from html import unescape
@@ -13,13 +12,12 @@ import httpx2
 import pytest
 from served import Served, served
 from tests.support.clock import EPOCH
+from tests.support.crawl import Opened, crawl, shape_of
 
 from slackwater.charts.level_chart import gap_of
 from slackwater.console.edge.templates_environment import place_href
 
 HTML = {"Accept": "text/html"}
-MOST = 25
-"""Pages of one list: a story has thousands of decisions, all with the same links."""
 
 
 @pytest.fixture(scope="module")
@@ -34,25 +32,34 @@ def links_of(page: str, base: str) -> set[str]:
 
 
 def test_no_link_of_any_page_is_dead(console: Served) -> None:
-    open_pages, seen, dead = {f"{console.url}/", f"{console.url}/demo"}, set[str](), list[str]()
-    visits = Counter[str]()
     with httpx2.Client(headers=HTML, trust_env=False, timeout=20) as client:
-        while open_pages:
-            url = min(open_pages)
-            open_pages.remove(url)
-            shape = re.sub(r"(cursor|from|since|until|sort|at)=[^&]+", "", url)  # of one list, one page each
-            section = urlsplit(url).path.split("/")[1]
-            if shape in seen or visits[section] == MOST:
-                continue
-            seen.add(shape)
-            visits[section] += 1
+
+        def open_page(url: str) -> Opened:
             answer = client.get(url)
-            if answer.is_error:
-                dead.append(f"{url}: {answer.status_code}")
-            elif "text/html" in answer.headers["content-type"]:
-                open_pages |= links_of(answer.text, url)
-    assert dead == []
-    assert len(seen) > 50
+            is_page = "text/html" in answer.headers["content-type"]
+            return Opened(answer.status_code, links_of(answer.text, url) if is_page else ())
+
+        opened = crawl((f"{console.url}/", f"{console.url}/demo"), open_page)
+    assert [page for pages in opened.values() for page in pages if page[1] != 200] == []
+    assert len(opened) > 150
+
+
+def test_addresses_of_one_shape_are_those_that_differ_by_a_name_or_a_moment() -> None:
+    for first, second in (
+        ("/nodes/a?span=1h&at=-2m", "/nodes/b%2Fc?at=yesterday&span=1h"),
+        ("/decisions?cursor=x&node=a", "/decisions?node=b&cursor=y"),
+        ("/v1/decisions/1:2", "/v1/decisions/3"),
+        ("/pods?node=a&sort=cpu", "/pods?node=a&sort=-cpu"),
+    ):
+        assert shape_of(first) == shape_of(second)
+    for first, second in (
+        ("/nodes/a?span=1h", "/nodes/a?span=6h"),
+        ("/pods?sort=cpu", "/pods?sort=-cpu"),
+        ("/resources/podqos", "/resources/nodeqos"),
+        ("/resources/podqos/a", "/resources/podqos"),
+        ("/nodes", "/nodes/a"),
+    ):
+        assert shape_of(first) != shape_of(second)
 
 
 def test_the_navigation_has_eight_items_and_every_page_is_reached_from_it(console: Served) -> None:

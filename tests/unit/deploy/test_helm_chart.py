@@ -125,6 +125,12 @@ def test_every_object_has_the_labels_of_the_chart(releases: Mapping[str, list[Tr
         assert missing == [], name
 
 
+def test_the_page_reaches_the_first_offer_within_one_screen() -> None:
+    page = (CHART.parents[2] / "docs" / "how-to" / "install-on-kubernetes.md").read_text()
+    lines = page.partition("shows the first offers")[0].splitlines()
+    assert sum(max(1, -(-len(line) // 80)) for line in lines) <= 30, "rows of 80 columns"
+
+
 def test_helm_has_nothing_to_say_against_it() -> None:
     report = call("lint", chart=str(CHART), values=TUNED)
     assert (report["errors"], [one for one in report["messages"] if one["severity"] > 1]) == ([], [])

@@ -231,6 +231,72 @@ def test_a_label_that_a_converted_profile_reads_is_read() -> None:
     assert {str(line.outcome) for line in without.report if line.source == "Pods"} == {"dropped"}
 
 
+@pytest.mark.parametrize(
+    ("kind", "form", "key"),
+    [
+        ("Pod", "labels", "x.koordinator.sh/selects"),
+        ("Pod", "labels", "x.koordinator.sh/expressed"),
+        ("Pod", "labels", "x.koordinator.sh/copied"),
+        ("Pod", "annotations", "x.koordinator.sh/noted"),
+        ("Namespace", "labels", "x.koordinator.sh/team"),
+        ("Node", "labels", "x.koordinator.sh/pool"),
+        ("Node", "labels", "x.koordinator.sh/role"),
+    ],
+)
+def test_a_mark_is_read_where_a_document_reads_it_and_nowhere_else(kind: str, form: str, key: str) -> None:
+    """A label of pods that a profile selects by is no annotation, and no label of nodes or namespaces."""
+    of_pods = {
+        "matchLabels": {"x.koordinator.sh/selects": "a"},
+        "matchExpressions": [{"key": "x.koordinator.sh/expressed", "operator": "Exists"}],
+    }
+    reading = [
+        profile(
+            selector=of_pods,
+            namespaceSelector={"matchLabels": {"x.koordinator.sh/team": "a"}},
+            labelKeysMapping={"x.koordinator.sh/copied": "a"},
+            annotationKeysMapping={"x.koordinator.sh/noted": "a"},
+        ),
+        config(
+            colocation_config={
+                "nodeConfigs": [{"name": "x", "nodeSelector": {"matchLabels": {"x.koordinator.sh/pool": "a"}}}]
+            },
+            resource_threshold_config={
+                "clusterStrategy": {"enable": True},
+                "nodeStrategies": [{"name": "y", "nodeSelector": {"matchLabels": {"x.koordinator.sh/role": "a"}}}],
+            },
+        ),
+    ]
+    for other_kind in ("Pod", "Namespace", "Node"):
+        for other_form in ("labels", "annotations"):
+            report = convert([*reading, marked(other_kind, other_form, key, "a")]).report
+            (line,) = (line for line in report if line.field == f"{other_form[:-1]} {key}")
+            here = (other_kind, other_form) == (kind, form)
+            assert line.outcome is (ImportOutcome.ALIAS if here else ImportOutcome.DROPPED)
+
+
+def test_two_objects_of_one_name_are_not_one_document() -> None:
+    in_a, in_b = (quota("team", max={"cpu": 4}) for _ in range(2))
+    for one, namespace in ((in_a, "a"), (in_b, "b")):
+        one["metadata"]["namespace"] = namespace
+    made = convert([in_a, in_b])
+    assert [document.source for document in made.documents] == ["ElasticQuota a/team"]
+    said = [(str(line.outcome), line.source, line.note) for line in made.report]
+    assert said == [
+        ("converted", "ElasticQuota a/team", ""),
+        ("refused", "ElasticQuota b/team", "ElasticQuota a/team has the same name"),
+    ]
+
+
+def test_an_object_that_is_given_twice_is_one() -> None:
+    earlier, later = profile(selector={}, qosClass="BE"), profile(selector={}, qosClass="LS")
+    made = convert([earlier, config(colocation_config={"enable": True}), later, config(colocation_config={})])
+    assert [document.title for document in made.documents] == [
+        "ColocationStrategy/default",
+        "ClusterColocationProfile/p",
+    ]
+    assert spec_of(made, "ClusterColocationProfile/p")["qosClass"] == "LS"
+
+
 def test_parents_in_a_circle_are_refused_by_name_with_all_below_them() -> None:
     quotas = [quota(name, {"parent": parent}) for name, parent in (("b", "c"), ("c", "a"), ("a", "b"), ("x", "a"))]
     made = convert([*quotas, quota("own", {"parent": "own"}), quota("fine"), quota("lost", {"parent": "y"})])
@@ -255,6 +321,8 @@ def test_parents_in_a_circle_are_refused_by_name_with_all_below_them() -> None:
             "nodeConfigs[x].nodeSelector",
             "is no label selector",
         ),
+        (config(resource_threshold_config={"clusterStrategy": [1]}), "clusterStrategy", "is no JSON object"),
+        (config(resource_threshold_config={"nodeStrategies": {"a": 1}}), "nodeStrategies", "is no list"),
         (config(colocation_config={"metricAggregatePolicy": {"durations": ["5 m"]}}), "metricAggregatePolicy", "list"),
         (
             config(resource_threshold_config={"clusterStrategy": {"enable": True, "memoryEvictThresholdPercent": "x"}}),

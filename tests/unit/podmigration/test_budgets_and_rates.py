@@ -27,6 +27,9 @@ def test_a_workload_rounds_down_and_a_disruption_budget_up() -> None:
     assert DisruptionBudget("p", 7, 7, min_available="50%").allowed == 3
     assert DisruptionBudget("p", 7, 3, min_available="50%").allowed == 0
     assert DisruptionBudget("p", 7, 7).allowed == 0
+    assert DisruptionBudget("p", 3, 0, max_unavailable=5).allowed == 0
+    assert DisruptionBudget("p", 3, 2, max_unavailable="200%").allowed == 2
+    assert DisruptionBudget("p", 0, 0, min_available="50%").allowed == 0
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,14 @@ from slackwater.model.tiers import PRIORITY_RANGES, Tier
 from slackwater.profiles.mutation import (
     SYSTEM_NAMESPACES,
     kept_because,
-    milli_cores,
+    milli,
     mutate,
     mutate_all,
     number,
     rewritten,
     selects,
 )
-from slackwater.profiles.policy import mutation_cel, mutation_objects
+from slackwater.profiles.policy import expressions_of, mutation_cel, mutation_objects
 from slackwater.profiles.profile import QOS_OF_TIERS, ClusterColocationProfile
 from slackwater.profiles.share import DRAWS, draw, is_drawn, workload_key
 
@@ -199,8 +199,8 @@ def test_qos_class_and_priority_must_be_those_of_the_tier(tier: Tier) -> None:
 
 @given(st.integers(0, 10**12))
 def test_cores_are_whole_milli_cores_rounded_up(nano: int) -> None:
-    milli = milli_cores(f"{nano}n")
-    assert milli == -(-nano // 10**6)
+    thousandths = milli(f"{nano}n")
+    assert thousandths == -(-nano // 10**6)
     assert number(f"{nano}n") == Decimal(nano) / 10**9
 
 
@@ -208,7 +208,7 @@ def test_cores_are_whole_milli_cores_rounded_up(nano: int) -> None:
     ("text", "value"), [("1", 1000), ("1.5", 1500), ("1k", 10**6), ("2e1", 20_000), ("1Ki", 1024_000)]
 )
 def test_quantities_are_read_as_kubernetes_does(text: str, value: int) -> None:
-    assert milli_cores(text) == value
+    assert milli(text) == value
 
 
 # What the API server accepts of a container, and what must not change of it.
@@ -263,7 +263,7 @@ def effective(resources: Mapping[str, Any], tier: str, domain: str) -> dict[tupl
     for section in ("requests", "limits"):
         for name, quantity in (resources.get(section) or {}).items():
             if name in NATIVE:
-                found[section, name] = Decimal(milli_cores(quantity)) if name == "cpu" else number(quantity)
+                found[section, name] = Decimal(milli(quantity)) if name == "cpu" else number(quantity)
             for amount in NATIVE:
                 if name == f"{domain}/{tier}-{amount}":
                     found[section, amount] = number(quantity)
@@ -303,6 +303,7 @@ def test_no_container_is_refused_and_no_limit_vanishes_or_falls(resources: Any, 
         ({"limits": {"cpu": "1G", "memory": "8Pi"}}, "slackwater.io", {}),
         ({"limits": {"cpu": "1001M", "memory": "9Pi"}}, "slackwater.io", {"cpu": "than 1G", "memory": "than 8Pi"}),
         ({"requests": {"memory": "1"}, "limits": {"memory": "7E"}}, "kubernetes.io", {"memory": "more than 8Pi"}),
+        ({"requests": {"cpu": "0.9999999"}, "limits": {"cpu": "1"}}, "slackwater.io", {}),
     ],
 )
 def test_what_cannot_be_lent_stays_with_its_reason(resources: Any, domain: str, kept: Mapping[str, str]) -> None:
@@ -348,6 +349,69 @@ def test_texts_in_cel_are_quoted() -> None:
     made = mutation_cel(profile(annotations={"a/b": "it's \\ so"}))
     assert r"'it\'s \\ so'" in made
     assert "'/metadata/annotations/a~1b'" in made
+
+
+def test_texts_of_several_lines_are_one_line_of_cel() -> None:
+    made = mutation_cel(profile(annotations={"ad.io/checks": '{\r\n\t"a": 1\n}\x01'}))
+    assert r"""'{\u000d\u000a\u0009"a": 1\u000a}\u0001'""" in made
+    assert made.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("field", "key", "value"),
+    [
+        ("labels", "a..b/x", "y"),
+        ("labels", "a-.b/x", "y"),
+        ("labelKeysMapping", "app", "-a.b/x"),
+        ("annotations", f"{'a' * 252}/x", "y"),
+        ("annotations", "kubernetes.io/config.mirror", "y"),
+        ("annotations", "scheduler.alpha.kubernetes.io/tolerations", "{"),
+        ("annotations", "container.apparmor.security.beta.kubernetes.io/main", "none"),
+        ("annotations", "seccomp.security.alpha.kubernetes.io/pod", "none"),
+        ("annotations", "controller.kubernetes.io/pod-deletion-cost", "+1"),
+        ("annotations", "controller.kubernetes.io/pod-deletion-cost", "9999999999"),
+        ("annotationKeysMapping", "cost", "controller.kubernetes.io/pod-deletion-cost"),
+        ("annotationKeysMapping", "seccomp", "seccomp.security.alpha.kubernetes.io/pod"),
+    ],
+)
+def test_what_the_api_server_would_refuse_of_every_pod_is_refused_of_the_profile(
+    field: str, key: str, value: str
+) -> None:
+    with pytest.raises(InvalidInput, match=field):
+        profile(**{field: {key: value}})
+
+
+def test_what_pods_may_have_is_a_profiles_too() -> None:
+    annotations = {"controller.kubernetes.io/pod-deletion-cost": "-100", "cluster-autoscaler.kubernetes.io/safe": "no"}
+    assert mutate(pod(), profile(annotations=annotations))["metadata"]["annotations"] == annotations
+
+
+@pytest.mark.parametrize(
+    ("size", "spec", "has_room"),
+    [
+        (256 * 1024 - 5 - 4, {"annotations": {"b": "123"}}, True),
+        (256 * 1024 - 5 - 3, {"annotations": {"b": "123"}}, False),
+        (128 * 1024 - 5 - 4, {"annotationKeysMapping": {"large": "other"}}, True),
+        (128 * 1024 - 5, {"annotationKeysMapping": {"large": "other"}}, False),
+    ],
+)
+def test_annotations_are_added_while_the_api_server_takes_so_many(size: int, spec: Any, has_room: bool) -> None:
+    before = pod(annotations={"large": "x" * size})
+    made = mutate(before, profile(labels={"a": "b"}, **spec))
+    assert made["metadata"]["labels"] == {"a": "b"}
+    assert (made["metadata"]["annotations"] != before["metadata"]["annotations"]) is has_room
+
+
+def test_a_profile_that_is_too_long_for_the_policy_is_left_out_and_the_others_are_not() -> None:
+    values = [f"{number:060}" for number in range(100)]
+    expressions = [{"key": f"k{number}", "operator": "NotIn", "values": values} for number in range(20)]
+    long = profile("long", selector={"matchExpressions": expressions}, labels={"a": "b"})
+    some = [profile(f"wide-{number}", annotations={f"a{n}": "x" * 4000 for n in range(20)}) for number in range(20)]
+    made, left_out = expressions_of([long, *some, profile("short", labels={"a": "b"})])
+    assert ("short" in made, "100,000 characters" in left_out["long"]) == (True, True)
+    assert sum(map(len, made.values())) <= 1_000_000
+    assert {*made, *left_out} == {"long", "short", *(one.name for one in some)}
+    assert "bytes of all profiles" in left_out["wide-9"]
 
 
 def test_without_profiles_there_is_no_policy() -> None:

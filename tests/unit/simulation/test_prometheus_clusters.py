@@ -145,6 +145,8 @@ def test_a_selector_that_matches_nothing_is_named() -> None:
         ('cluster="eu-1"', 'cluster="eu-1"'),
         ('{cluster="eu-1", env!~"test|dev"}', 'cluster="eu-1", env!~"test|dev"'),
         ('a="b\\"c",', 'a="b\\"c"'),
+        ("cluster='eu-1'", "cluster='eu-1'"),
+        ("{cluster=`eu\\d`, env='it\\'s'}", "cluster=`eu\\d`, env='it\\'s'"),
         ("", ""),
     ],
 )
@@ -152,7 +154,10 @@ def test_a_selector_is_label_matchers(text: str, matchers: str) -> None:
     assert matchers_of(text) == matchers
 
 
-@pytest.mark.parametrize("text", ["eu-1", "cluster=eu-1", 'cluster="a"} or up{', 'cluster="a', 'cluster="a" "b"'])
+@pytest.mark.parametrize(
+    "text",
+    ["eu-1", "cluster=eu-1", 'cluster="a"} or up{', 'cluster="a', 'cluster="a" "b"', "a='b\"", "a=`b``"],
+)
 def test_what_is_no_label_matcher_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="--selector"):
         matchers_of(text)
@@ -170,7 +175,10 @@ def test_what_is_no_label_matcher_is_refused(text: str) -> None:
         ("ReplicaSet", "shop-db", "shop/ReplicaSet/shop-db"),
         ("ReplicaSet", "api-v2", "shop/ReplicaSet/api-v2"),
         ("Job", "report-29010030", "shop/CronJob/report"),
+        ("Job", "report-1764460800", "shop/CronJob/report"),
         ("Job", "migration-42", "shop/Job/migration-42"),
+        ("Job", "report-20261130", "shop/Job/report-20261130"),
+        ("Job", "etl-2026113006", "shop/Job/etl-2026113006"),
         ("StatefulSet", "db", "shop/StatefulSet/db"),
         ("DaemonSet", "agent", "shop/DaemonSet/agent"),
         ("Node", "node-1", "shop/Pod/x"),

@@ -5,19 +5,26 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
-{{- with .Values.common.labels }}
-{{ toYaml . }}
+{{- with include "slackwater.furtherLabels" .Values.common.labels }}
+{{ . }}
 {{- end }}
+{{- end }}
+
+{{- /* Labels of the values without those that the chart sets, which select and name its objects. */}}
+{{- define "slackwater.furtherLabels" -}}
+{{- $own := list "name" "part-of" "instance" "version" "managed-by" }}{{ $labels := omit . "helm.sh/chart" }}
+{{- range $own }}{{ $labels = omit $labels (printf "app.kubernetes.io/%s" .) }}{{ end }}
+{{- with $labels }}{{ toYaml . }}{{ end }}
 {{- end }}
 
 {{- /* What begins the names of objects. */}}
 {{- define "slackwater.fullname" -}}
 {{- $name := .Values.nameOverride | default .Chart.Name }}
-{{- /* The name of a Service must not begin with a digit before Kubernetes 1.34. */}}
-{{- $release := .Release.Name }}
-{{- if regexMatch "^[0-9]" $release }}{{ $release = printf "sw-%s" $release }}{{ end }}
+{{- $release := .Release.Name | replace "." "-" }}
 {{- $full := contains $name $release | ternary $release (printf "%s-%s" $release $name) }}
 {{- $full = .Values.fullnameOverride | default $full }}
+{{- /* The name of a Service has no dot, and must not begin with a digit before Kubernetes 1.34. */}}
+{{- if regexMatch "^[0-9]" $full }}{{ $full = printf "sw-%s" $full }}{{ end }}
 {{- /* Two long names that begin alike differ in a digest of the whole. */}}
 {{- if gt (len $full) 40 }}{{ printf "%s-%s" ($full | trunc 31 | trimSuffix "-") ($full | sha256sum | trunc 8) }}
 {{- else }}{{ $full | trimSuffix "-" }}{{ end }}

@@ -8,8 +8,11 @@ labels:
   app.kubernetes.io/name: {{ .name }}
   app.kubernetes.io/part-of: slackwater
   {{- $instance := include "slackwater.instance" .root | fromYaml }}
-  {{- with merge (dict) $instance (.own.podLabels | default dict) .root.Values.common.podLabels }}
+  {{- with $instance }}
   {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- with merge (dict) (.own.podLabels | default dict) .root.Values.common.podLabels | include "slackwater.furtherLabels" }}
+  {{- . | nindent 2 }}
   {{- end }}
 {{- with merge (dict) (.own.podAnnotations | default dict) .root.Values.common.podAnnotations (.annotations | default dict) }}
 annotations:
@@ -53,10 +56,10 @@ securityContext:
 {{- end }}
 
 {{- define "slackwater.imageValues" -}}
-{{- $image := deepCopy .root.Values.image }}
+{{- $image := include "slackwater.imageParts" .root.Values.image | fromYaml }}
 {{- if eq .image "agent" }}{{ $image = mergeOverwrite $image (dict "repository" (printf "%s-agent" $image.repository) "digest" "") }}{{ end }}
 {{- if .image }}
-{{- $own := .own.image }}
+{{- $own := include "slackwater.imageParts" .own.image | fromYaml }}
 {{- if ne .image "agent" }}{{ $image = dict "registry" $image.registry "pullPolicy" $image.pullPolicy }}{{ end }}
 {{- range $key := list "registry" "repository" "tag" "digest" "pullPolicy" }}
 {{- with get $own $key }}{{ $_ := set $image $key . }}{{ end }}
@@ -65,11 +68,23 @@ securityContext:
 {{- toYaml $image }}
 {{- end }}
 
-{{- /* The image, and when it is pulled. */}}
+{{- /* The values of an image, with the tag and the digest that its repository names. */}}
+{{- define "slackwater.imageParts" -}}
+{{- $parts := splitn "@" 2 .repository }}{{ $tag := regexFind ":[^/:]*$" $parts._0 }}
+{{- $named := dict "repository" ($parts._0 | trimSuffix $tag) }}
+{{- with $tag }}{{ $_ := set $named "tag" (trimPrefix ":" .) }}{{ end }}
+{{- with $parts._1 }}{{ $_ := set $named "digest" . }}{{ end }}
+{{- merge $named . | toYaml }}
+{{- end }}
+
+{{- /* The image, and when it is pulled. A repository that begins with a host, as in `ghcr.io/team/name`, has no other
+       registry. */}}
 {{- define "slackwater.image" -}}
 {{- $image := include "slackwater.imageValues" . | fromYaml }}
 {{- $name := $image.repository }}
-{{- with $image.registry }}{{ $name = printf "%s/%s" . $name }}{{ end -}}
+{{- if and $image.registry (not (regexMatch "^([^/]*[.:][^/]*|localhost)/" $name)) }}
+{{- $name = printf "%s/%s" ($image.registry | trimSuffix "/") $name }}
+{{- end -}}
 image: {{ if $image.digest }}{{ printf "%s@%s" $name $image.digest | quote }}
 {{- else }}{{ printf "%s:%s" $name ($image.tag | default .root.Chart.AppVersion) | quote }}{{ end }}
 imagePullPolicy: {{ $image.pullPolicy | default "IfNotPresent" }}
@@ -134,7 +149,7 @@ securityContext:
 
 {{- define "slackwater.secret" -}}
 secret:
-  secretName: {{ .own.secretName | default (include "slackwater.named" (list .root (.secret | default .name))) }}
+  secretName: {{ .own.secretName | default (include "slackwater.named" (list .root (.secret | default .name))) | quote }}
   defaultMode: 0440
 {{- end }}
 

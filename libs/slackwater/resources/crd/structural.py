@@ -198,8 +198,9 @@ def _of_every_value(rule: CelRule) -> CelRule:
 
 
 def cel_text(text: str) -> str:
-    """A string literal of CEL."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    """A string literal of CEL. Control characters are escaped, because a literal ends with its line."""
+    quoted = text.replace("\\", "\\\\").replace("'", "\\'")
+    escaped = "".join(letter if letter >= " " else f"\\u{ord(letter):04x}" for letter in quoted)
     return f"'{escaped}'"
 
 

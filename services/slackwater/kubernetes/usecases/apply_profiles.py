@@ -20,7 +20,7 @@ from slackwater.kubernetes.usecases.resources_read import ResourcesRead
 from slackwater.model.errors import InvalidInput, Misconfigured, SlackwaterError, Unavailable
 from slackwater.model.time import Clock
 from slackwater.profiles.limits import effect_of_limits, matters, with_known_class
-from slackwater.profiles.policy import NAME, mutation_objects
+from slackwater.profiles.policy import NAME, expressions_of, mutation_objects
 from slackwater.profiles.profile import ClusterColocationProfile
 from slackwater.profiles.webhook import NAME as WEBHOOK
 from slackwater.profiles.webhook import WebhookAddress, webhook_configuration
@@ -75,12 +75,15 @@ class ApplyProfiles:
         self._changed = changed
         self._on_refusal = on_refusal
         self._since = clock.now()
+        self._left_out: Mapping[str, str] = {}
+        """Why profiles are not in the policy, by name."""
         self.refusal = ""
         """Why the policy is not in force."""
 
-    def hinders(self, plural: str) -> str:
-        """Why the documents of a kind are not in force (slackwater.kubernetes.usecases.follow_documents)."""
-        return self.refusal if plural == PROFILES else ""
+    def hinders(self, key: str) -> str:
+        """Why a document, `PLURAL/NAME`, is not in force (slackwater.kubernetes.usecases.follow_documents)."""
+        plural, _, name = key.partition("/")
+        return (self.refusal or self._left_out.get(name, "")) if plural == PROFILES else ""
 
     def note(self, key: str) -> str:
         """What a profile does otherwise than it says, for want of its PriorityClass or in limited namespaces; empty for
@@ -106,6 +109,7 @@ class ApplyProfiles:
             await self._clock.sleep(GATHER_SECONDS)
             self._changed.clear()
             again_at: datetime | None = None
+            left_out = self._left_out
             try:
                 await self.apply()
                 refusal = ""
@@ -114,7 +118,7 @@ class ApplyProfiles:
             except SlackwaterError as error:
                 refusal = error.message
                 again_at = self._clock.now() + timedelta(seconds=RETRY_SECONDS)
-            if refusal != self.refusal:
+            if (refusal, left_out) != (self.refusal, self._left_out):
                 self.refusal = refusal
                 if refusal:
                     log.warning("policy of profiles not applied", reason=refusal)
@@ -141,6 +145,8 @@ class ApplyProfiles:
             if not self._starts():
                 raise Misconfigured("ResourceQuotas and LimitRanges cannot be listed: a right is missing")
             return
+        by_policy = self._choice.chosen is ProfileMode.POLICY
+        self._left_out = expressions_of(profiles)[1] if by_policy else {}
         match self._choice.chosen:
             case ProfileMode.POLICY:
                 await self._remove_webhook()

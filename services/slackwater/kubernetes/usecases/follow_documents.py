@@ -42,7 +42,7 @@ STORED: Final = FollowVerdict(FollowStatus.TRUE, "Followed", "")
 
 class FollowDocuments:
     """The documents of all kinds. `changed` is set whenever planning may have a new result; `hindered` says why what a
-    kind's documents want is not in force although they are stored, `noted` where one has another effect than it says.
+    document wants is not in force although it is stored, `noted` where one has another effect than it says.
     """
 
     def __init__(
@@ -291,10 +291,11 @@ class FollowDocuments:
         """What to say about the present generation, and the generation in force. None: nothing is known yet."""
         in_force = entry.in_force if entry is not None and entry.uid == resource.uid else 0
         if entry is not None and (entry.uid, entry.generation) == (resource.uid, resource.generation):
-            why = self._hindered(plural) if entry.verdict.status is FollowStatus.TRUE else ""
+            key = f"{plural}/{resource.key}"
+            why = self._hindered(key) if entry.verdict.status is FollowStatus.TRUE else ""
             if why:
                 return FollowVerdict(FollowStatus.FALSE, "NotInForce", why), in_force
-            note = self._noted(f"{plural}/{resource.key}") if entry.verdict.status is FollowStatus.TRUE else ""
+            note = self._noted(key) if entry.verdict.status is FollowStatus.TRUE else ""
             return (FollowVerdict(FollowStatus.TRUE, "InForceInPart", note) if note else entry.verdict), in_force
         why = self.refusals.get(f"{plural}/{resource.key}", "")
         return (FollowVerdict(FollowStatus.UNKNOWN, "ServiceUnavailable", why) if why else None), in_force

@@ -30,7 +30,8 @@ Refusals = Callable[[], Mapping[str, str]]
 
 class ReportEvents:
     """`nodes` are the refused writes by what they are of (`offer`, `cordon`), each by node; `documents` the refused
-    documents by `PLURAL/NAME`. `profiles` says why no profile is in force, `note` what one does otherwise than it says.
+    documents by `PLURAL/NAME`. `profiles` says why a profile is not in force, `note` what it does otherwise than it
+    says.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class ReportEvents:
         self._enabled = enabled
         self._book = EventBook()
         self._refused: dict[str, dict[str, str]] = {}
-        self._profiles: dict[str, tuple[int, str]] | None = None
+        self._profiles: dict[str, tuple[int, str, str]] | None = None
         self.sources: dict[str, Refusals] = {}
         """Refused writes to nodes by what they are of, each by node."""
         self.documents: Refusals = dict
@@ -106,19 +107,19 @@ class ReportEvents:
         if PARTITION not in self._owned() or not self._resources.is_synced(PROFILES):
             self._profiles = None
             return
-        why = self.profiles(PROFILES)
         present = {
-            name: (item.generation, why or self.note(f"{PROFILES}/{name}"))
+            name: (item.generation, self.profiles(f"{PROFILES}/{name}"), self.note(f"{PROFILES}/{name}"))
             for name, item in self._resources.items(PROFILES).items()
         }
         before, self._profiles = self._profiles, present
-        for name, (generation, text) in present.items():
-            if (generation, text) == (before or {}).get(name) or (before is None and not text):
+        for name, (generation, why, note) in present.items():
+            text = why or note
+            if (generation, why, note) == (before or {}).get(name) or (before is None and not text):
                 continue
             reason = "NotInForce" if why else "InForceInPart" if text else "InForce"
             subject = self._document_subject(PROFILES, name)
-            note = text or "new pods that it selects are changed by it"
-            yield ClusterEvent(subject, reason, "ApplyProfile", note, is_warning=bool(text))
+            said = text or "new pods that it selects are changed by it"
+            yield ClusterEvent(subject, reason, "ApplyProfile", said, is_warning=bool(text))
 
     def _node_event(self, what: str, node: str, why: str) -> ClusterEvent | None:
         known = self._inventory.nodes.get(node)

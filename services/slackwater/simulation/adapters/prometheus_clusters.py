@@ -6,6 +6,8 @@ export the same uids, and shards of one export different pods of the same nodes,
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -42,9 +44,10 @@ def refuse_several(title: str, found: Mapping[tuple[tuple[str, str], ...], Point
         return
     shown = "; ".join(f"{name}: {_listed(values)}" for name, values in labels.items())
     name, values = next(iter(labels.items()))
+    chosen = next(filter(None, values), "")
     raise InvalidInput(
         f"{title}: this Prometheus has pods of several clusters, which would be added up. They differ in {shown}. "
-        f"Select one cluster, such as --selector '{name}=\"{next(filter(None, values), '')}\"'",
+        f"Select one cluster, such as --selector {shlex.quote(f'{name}={json.dumps(chosen, ensure_ascii=False)}')}",
         field="selector",
     )
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from slackwater.apiserver.workloads import OF_CRON_JOB
 from slackwater.simulation.adapters.prometheus import Labels, Points
 
 Owners = Mapping[tuple[str, str, str], tuple[str, str]]
@@ -19,8 +20,7 @@ _NO_OWNER: Final = ("", "<none>")
 _OWN_NAME: Final = {"ReplicaSet": "replicaset", "Job": "job_name"}
 _OF_DEPLOYMENT: Final = re.compile(r"(.+)-[4-9bcdf]{6,10}")
 """A template's hash has up to ten digits in these ten characters (SafeEncodeString of a 32-bit number)."""
-_OF_CRON_JOB: Final = re.compile(r"(.+)-\d{8,11}")
-_BY_NAME: Final = {"ReplicaSet": ("Deployment", _OF_DEPLOYMENT), "Job": ("CronJob", _OF_CRON_JOB)}
+_BY_NAME: Final = {"ReplicaSet": ("Deployment", _OF_DEPLOYMENT), "Job": ("CronJob", OF_CRON_JOB)}
 
 
 def scraped(labels: Labels, name: str) -> str:

@@ -9,7 +9,8 @@ from typing import Final
 from slackwater.model.errors import InvalidInput
 from slackwater.traces.options import TraceResource
 
-_MATCHER: Final = r'[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\\n]|\\.)*"'
+_TEXT: Final = r""""(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`"""
+_MATCHER: Final = rf"[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*(?:{_TEXT})"
 _MATCHERS: Final = re.compile(rf"\s*{_MATCHER}(?:\s*,\s*{_MATCHER})*\s*,?\s*")
 _CONTAINERS: Final = ('container!=""', 'container!="POD"', 'pod!=""')
 _POD, _NODE = "namespace, pod, exported_namespace, exported_pod", "node, exported_node"
