@@ -370,7 +370,7 @@ LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 20.0), _r
 ATTACKS = (
     FaultKind("an agent floods", attackers, (8.0, 25.0), flood),
     FaultKind("an agent answers for another", attackers, (2.0, 30.0), forge),
-    FaultKind("a stream full", broker, (1.0, 20.0), fill, make_room, (0.0, 1.999)),
+    FaultKind("a stream full", broker, (1.0, 20.0), fill, make_room),
     FaultKind("a document that expands", of_ensurance, (0.0, 0.0), expand),
     FaultKind("a message too large", of_ensurance, (0.0, 0.0), too_large),
 )
