@@ -54,14 +54,8 @@ class EnsuranceService(ReplicatedService):
         store = KeyedGuardStore(replica.database, quarantine)
         self.cache = cache = GuardedNodeCache(store, documents, quarantine)
         intents = IntentWriter(ENSURANCE, cache, cache.content, clock, lease, owned.epoch_of)
-        guard = GuardNode(
-            cache,
-            meter,
-            intents,
-            settings.max_report_age_seconds,
-            settings.closing_seconds,
-            settings.record_budget,
-        )
+        ages = settings.max_report_age_seconds, settings.closing_seconds
+        guard = GuardNode(cache, meter, intents, *ages, settings.record_budget)
         observed, evicted = OnObserved(cache, intents), OnEvicted(cache, meter, intents)
         reclaims = AnswerReclaims(cache, clock), OnEvictionRequested(cache, intents)
         described, reconcile = OnDescribed(cache, intents), ReconcileIntents(cache, intents, silent)

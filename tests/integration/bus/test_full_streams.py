@@ -78,6 +78,7 @@ def test_of_the_streams_only_those_that_age_out_may_fill() -> None:
     topology = load()
     assert {name for name in topology.streams if not topology.must_not_fill(name)} == {
         "USAGE",
+        "WINDOWS",
         "URGENT",
         "AGENTS",
         "ROSTERS",

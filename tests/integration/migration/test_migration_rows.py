@@ -16,7 +16,7 @@ from slackwater.migration.domain.job_asks import JobAsk
 from slackwater.migration.domain.reservation_round import reservation_for
 from slackwater.migration.domain.stored_jobs import (
     ArbitrationState,
-    EvictionAnswer,
+    EvictionCompletion,
     EvictionGrant,
     GrantAnswer,
     MigrationLedger,
@@ -108,7 +108,7 @@ async def test_asks_and_answers_are_kept_until_they_are_taken(store: KeyedMigrat
     await store.commit(ledger, ledger, (), ["propose/move-1"])
     assert set(await store.asks()) == {"abort/other"}
 
-    evicted = EvictionAnswer("n1", "first-1-1", "terminated", "", NOW_S, NOW_S)
+    evicted = EvictionCompletion("n1", "first-1-1", "terminated", "", NOW_S, NOW_S)
     grant = GrantAnswer("migration-2", ("first-1",), "", None, NOW_S + 120)
     forged = replace(evicted, node="n2", outcome="pod_gone")
     for said in (forged, evicted, grant, replace(evicted, outcome="failed")):

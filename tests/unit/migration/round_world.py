@@ -9,7 +9,13 @@ from datetime import UTC, datetime
 from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
 from slackwater.migration.domain.migration_round import MigrationAsks, RoundResult, RoundWorld, migration_round
 from slackwater.migration.domain.sightings import SeenCluster, SeenPod, SeenStart
-from slackwater.migration.domain.stored_jobs import EvictionAnswer, GrantAnswer, MigrationLedger, StoredJob, answer_key
+from slackwater.migration.domain.stored_jobs import (
+    EvictionCompletion,
+    GrantAnswer,
+    MigrationLedger,
+    StoredJob,
+    answer_key,
+)
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -52,7 +58,7 @@ class RoundWorldState:
     agents: dict[str, PlainAgent] = field(default_factory=lambda: {name: PlainAgent() for name in NODES})
     requests: dict[str, JobRequest] = field(default_factory=dict)
     withdrawn: set[str] = field(default_factory=set)
-    said: dict[str, EvictionAnswer] = field(default_factory=dict)
+    said: dict[str, EvictionCompletion] = field(default_factory=dict)
     grants: dict[str, GrantAnswer] = field(default_factory=dict)
     evicted: list[str] = field(default_factory=list)
     evicted_by: dict[str, str] = field(default_factory=dict)
@@ -134,7 +140,7 @@ class RoundWorldState:
     def _answer(self, node: str, id_: str, outcome: EvictionOutcome) -> None:
         assert id_ not in self.agents[node].done, "carried out twice"
         self.agents[node].done.add(id_)
-        said = EvictionAnswer(node, id_, outcome.value, "", self.now_s, self.now_s)
+        said = EvictionCompletion(node, id_, outcome.value, "", self.now_s, self.now_s)
         self.said[said.key] = said
 
     def round(self) -> RoundResult:

@@ -13,7 +13,7 @@ from slackwater.migration.domain.job_asks import JobAsk
 from slackwater.migration.domain.stored_jobs import (
     ARBITRATION,
     ArbitrationState,
-    EvictionAnswer,
+    EvictionCompletion,
     GrantAnswer,
     MigrationLedger,
     NodeDocument,
@@ -38,7 +38,7 @@ _STATE: Final = TypeAdapter(dict[str, Any])
 class KeptAnswer:
     """A row of `answers`."""
 
-    def __init__(self, key: str, at_s: float, said: EvictionAnswer | GrantAnswer) -> None:
+    def __init__(self, key: str, at_s: float, said: EvictionCompletion | GrantAnswer) -> None:
         self.key = key
         self.at_s = at_s
         self.said = said
@@ -116,7 +116,7 @@ STATE_ROWS: Final = KeyedTable[ArbitrationState](
 JOB_ROWS: Final = _table("jobs", "migration job", StoredJob, "name")
 RESERVATION_ROWS: Final = _table("kept_reservations", "reservation", StoredReservation, "name")
 ASK_ROWS: Final = _table("asks", "ask", JobAsk, "key")
-_SAID: Final[TypeAdapter[EvictionAnswer | GrantAnswer]] = TypeAdapter(EvictionAnswer | GrantAnswer)
+_SAID: Final[TypeAdapter[EvictionCompletion | GrantAnswer]] = TypeAdapter(EvictionCompletion | GrantAnswer)
 ANSWER_ROWS: Final = KeyedTable[KeptAnswer](
     name="answers",
     key="name",
@@ -189,13 +189,13 @@ class KeyedMigrationStore:
             known = await rows.read([ask.key for ask in asks])
             await rows.write([ask for ask in asks if ask.key not in known])
 
-    async def answers(self, keys: Collection[str]) -> Sequence[EvictionAnswer | GrantAnswer]:
+    async def answers(self, keys: Collection[str]) -> Sequence[EvictionCompletion | GrantAnswer]:
         async with self._database.unit_of_work() as unit:
             found = await unit.keyed(ANSWER_ROWS, self._quarantine).read(keys)
         return [kept.said for kept in found.values()]
 
-    async def answer(self, said: EvictionAnswer | GrantAnswer) -> None:
-        at_s = said.completed_s if isinstance(said, EvictionAnswer) else said.until_s
+    async def answer(self, said: EvictionCompletion | GrantAnswer) -> None:
+        at_s = said.completed_s if isinstance(said, EvictionCompletion) else said.until_s
         async with self._database.unit_of_work() as unit:
             rows = unit.keyed(ANSWER_ROWS, self._quarantine)
             if not await rows.read([said.key]):

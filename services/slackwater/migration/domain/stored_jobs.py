@@ -189,7 +189,7 @@ def answer_key(node: str, identity: str) -> str:
 
 
 @record(frozen=True, slots=True)
-class EvictionAnswer:
+class EvictionCompletion:
     """What the agent of a node answered to an eviction."""
 
     node: str

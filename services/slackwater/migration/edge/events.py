@@ -12,7 +12,7 @@ from slackwater.events.move_proposed import MoveProposed
 from slackwater.events.reclaim_answered import ReclaimAnswered
 from slackwater.events.reclaim_requested import MOVES_TREE
 from slackwater.intents.controls import MIGRATION
-from slackwater.migration.domain.stored_jobs import EvictionAnswer, GrantAnswer
+from slackwater.migration.domain.stored_jobs import EvictionCompletion, GrantAnswer
 from slackwater.migration.ports import MigrationStore
 from slackwater.migration.usecases.propose_moves import ProposeMoves
 from slackwater.model.time import Clock
@@ -33,7 +33,7 @@ def consumers(
         if seen.writer == MIGRATION.name:
             completed_s = seen.completed_at.timestamp()
             received_s = clock.now().timestamp()
-            said = EvictionAnswer(seen.node, seen.id, seen.outcome.value, seen.detail, completed_s, received_s)
+            said = EvictionCompletion(seen.node, seen.id, seen.outcome.value, seen.detail, completed_s, received_s)
             await store.answer(said)
             ended(said.key)
 

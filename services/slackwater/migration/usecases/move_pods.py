@@ -20,7 +20,7 @@ from slackwater.migration.domain.reservation_round import begins_anew
 from slackwater.migration.domain.sightings import SeenCluster, wanted_of
 from slackwater.migration.domain.stored_jobs import (
     ARBITRATION,
-    EvictionAnswer,
+    EvictionCompletion,
     GrantAnswer,
     MigrationLedger,
     StoredJob,
@@ -146,7 +146,7 @@ class MovePods:
         answers = await self._store.answers(keys)
         return replace(
             seen,
-            evictions={said.key: said for said in answers if isinstance(said, EvictionAnswer)},
+            evictions={said.key: said for said in answers if isinstance(said, EvictionCompletion)},
             grants={said.id: said for said in answers if isinstance(said, GrantAnswer)},
         )
 
