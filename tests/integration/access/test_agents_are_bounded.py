@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,18 +13,22 @@ import nats
 import pytest
 from broker_scene import NODES, Broker, secured
 from nats.aio.client import Client
+from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from tests.support.reports import described
 
 from slackwater.bus.access.accounts import AGENT_CONNECTIONS, AGENT_SUBSCRIPTIONS
+from slackwater.bus.access.floods import MESSAGES_AT_ONCE
 from slackwater.bus.admin.permissions import agent_user
 from slackwater.bus.connect.access import AGENT_API_PREFIX, AGENT_MESSAGE_BYTES, inbox_of
 from slackwater.cli.broker import issuing_access
 from slackwater.events.envelope import event_of, own_subjects
+from slackwater.events.intent_declared import IntentDeclared
 from slackwater.events.node_described import NodeDescribed
 from slackwater.model.errors import InvalidInput
 
 MINE, OTHER = NODES
+LARGE = bytes(500_000)
 
 
 async def opened(broker: Broker, stack: AsyncExitStack, errors: list[str]) -> Client:
@@ -110,3 +115,41 @@ async def test_an_agent_that_keeps_the_broker_busy_without_messages_is_held(tmp_
             await other.publish(event_of(described(OTHER, now), source=f"agent/{OTHER}", time=now))
     finally:
         await broker.server.stop()
+
+
+async def test_an_agent_that_reads_its_intents_again_and_again_is_held(tmp_path: Path) -> None:
+    """By what it is sent: its requests are few and small."""
+    broker = await secured(tmp_path)
+    access = broker.access("ingestion", authority_file=broker.folder / "access.seed")
+    try:
+        async with (
+            AsyncExitStack() as stack,
+            broker.service("ingestion") as bus,
+            issuing_access(bus, broker.url, access),
+            broker.service("ensurance") as ensurance,
+        ):
+            await ensurance.jetstream.publish(own_subjects(IntentDeclared, MINE).replace("*", "ensurance"), LARGE)
+            reader = await opened(broker, stack, [])
+            intents = await reader.subscribe(reader.new_inbox())
+            fetched = 0
+            async with asyncio.timeout(60):
+                with suppress(NatsError, TimeoutError):
+                    while not reader.is_closed:
+                        fetched += len(await fetch(reader, intents)) == len(LARGE)
+            assert 60 < fetched < MESSAGES_AT_ONCE / 3
+            with pytest.raises(NatsError, match="maximum account active connections exceeded"):
+                await opened(broker, stack, [])
+    finally:
+        await broker.server.stop()
+
+
+async def fetch(reader: Client, intents: Subscription) -> bytes:
+    """The intent of this agent, read with a consumer of its own."""
+    name, subject = agent_user(MINE), own_subjects(IntentDeclared, MINE)
+    config = {"name": name, "filter_subject": subject, "deliver_policy": "last_per_subject", "ack_policy": "none"}
+    consumers, wanted = f"{AGENT_API_PREFIX}.CONSUMER", json.dumps({"stream_name": "INTENTS", "config": config})
+    await reader.request(f"{consumers}.CREATE.INTENTS.{name}.{subject}", wanted.encode(), timeout=5)
+    await reader.publish(f"{consumers}.MSG.NEXT.INTENTS.{name}", b'{"batch":1}', reply=intents.subject)
+    message = await intents.next_msg(timeout=5)
+    await reader.request(f"{consumers}.DELETE.INTENTS.{name}", timeout=5)
+    return message.data
