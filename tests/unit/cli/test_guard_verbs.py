@@ -29,7 +29,7 @@ def url() -> Iterator[str]:
         scene = DocumentScene()
         await scene.open()
         kinds = [resource_router(change) for change in scene.changes.values()]
-        look = PoolAutonomy(scene.book, scene.clock, scene.guard._meter)
+        look = PoolAutonomy(scene.cache, scene.clock, scene.guard._meter)
         return [pools_router(look), *kinds]
 
     with served(routers) as found:
