@@ -45,6 +45,7 @@ LISTENERS: Mapping[str, Callable[[Path], Awaitable[None]] | None] = {
     "services/slackwater/agent/edge/exposition.py": of_the_agent,
     "libs/slackwater/store/tls_proxy.py": None,  # a socket in a folder that only its owner may enter
     "services/slackwater/agent/adapters/resource_plugins/directory.py": None,  # likewise
+    "services/slackwater/agent/adapters/resource_plugins/pod_resources.py": None,  # a socket of its setting
     "services/slackwater/agent/adapters/resource_plugins/server.py": None,  # a socket in the folder of a manager
     "services/slackwater/demo/programs/service.py": None,  # 127.0.0.1, and no setting for it
 }
