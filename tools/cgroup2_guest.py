@@ -5,7 +5,9 @@ kvm` where nested virtualisation works). The guest sees this machine's files rea
 scratch disk, so it runs this tree with its .venv; what it writes is discarded. Every controller is enabled in the root
 cgroup. Times mean nothing under emulation.
 
-    python tools/cgroup2_guest.py [--memory 3G] [--minutes 40] [--accel tcg] [COMMAND...]
+    python tools/cgroup2_guest.py [--numa] [--memory 3G] [--minutes 40] [--accel tcg] [COMMAND...]
+
+`--numa`: eight CPUs (two sockets of two cores with two threads) and two memory nodes, each with half of the memory.
 
 Without a command it runs the tests that are marked `root`. The exit status is the command's; 0 with one line if QEMU, a
 kernel or busybox is missing; 124 after `--minutes`.
@@ -136,10 +138,27 @@ def initramfs(release: str, command: Sequence[str]) -> bytes:
     return archive(files, ("bin", "dev", "host", "modules", "new", "proc", "scratch", "sys"))
 
 
-def machine(release: str, initrd: Path, scratch: Path, memory: str, accelerator: str) -> list[str]:
+def processors(memory: str, numa: bool) -> list[str]:
+    """The options of QEMU for CPUs and memory. Raises ValueError for an amount that has no half in MiB."""
+    if not numa:
+        return ["-smp", "2", "-m", memory]
+    match = re.fullmatch(r"([1-9][0-9]*)([MG])", memory)
+    if match is None:
+        raise ValueError(f"--memory: {memory!r} is not like 3G or 3072M, as --numa needs it")
+    half = int(match[1]) * (1024 if match[2] == "G" else 1) // 2
+    options = ["-smp", "8,sockets=2,cores=2,threads=2", "-m", f"{half * 2}M"]
+    for node, cpus in enumerate(("0-3", "4-7")):
+        options += ["-object", f"memory-backend-ram,id=memory{node},size={half}M"]
+        options += ["-numa", f"node,nodeid={node},cpus={cpus},memdev=memory{node}"]
+    return [*options, "-numa", "dist,src=0,dst=1,val=21", "-numa", "dist,src=1,dst=0,val=21"]
+
+
+def machine(
+    release: str, initrd: Path, scratch: Path, memory: str, accelerator: str, *, numa: bool = False
+) -> list[str]:
     """The command line of QEMU."""
     return [
-        QEMU, "-accel", accelerator, "-cpu", "max", "-smp", "2", "-m", memory,
+        QEMU, "-accel", accelerator, "-cpu", "max", *processors(memory, numa),
         "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio",
         "-kernel", str(KERNELS / f"vmlinuz-{release}"), "-initrd", str(initrd),
         "-append", "console=ttyS0 quiet panic=-1 no_timer_check cgroup_no_v1=all",
@@ -149,7 +168,7 @@ def machine(release: str, initrd: Path, scratch: Path, memory: str, accelerator:
     ]  # fmt: skip
 
 
-def run(command: Sequence[str], memory: str, accelerator: str, minutes: float) -> int:
+def run(command: Sequence[str], memory: str, accelerator: str, minutes: float, *, numa: bool = False) -> int:
     """The exit status of the command in the guest, whose console is shown."""
     release = releases()[-1]
     with tempfile.TemporaryDirectory(prefix="cgroup2-") as folder:
@@ -159,7 +178,7 @@ def run(command: Sequence[str], memory: str, accelerator: str, minutes: float) -
             file.truncate(SCRATCH_BYTES)
         subprocess.run([MKFS, "-q", "-F", "-O", "^has_journal", str(scratch)], check=True)
         show(f"guest: Linux {release}, cgroup v2, {memory}: {shlex.join(command)}")
-        line = machine(release, initrd, scratch, memory, accelerator)
+        line = machine(release, initrd, scratch, memory, accelerator, numa=numa)
         with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, errors="replace") as guest:
             timer = threading.Timer(minutes * 60, guest.kill)
             timer.start()
@@ -191,6 +210,7 @@ def show(line: str) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Runs a command in a virtual machine with cgroup v2 only.")
+    parser.add_argument("--numa", action="store_true", help="eight CPUs in two sockets, and two memory nodes")
     parser.add_argument("--memory", default="3G", help="of the guest, as QEMU reads it")
     parser.add_argument("--accel", default="tcg,thread=multi", help="accelerator, as QEMU reads it")
     parser.add_argument("--minutes", type=float, default=40.0, help="after which the guest is stopped")
@@ -202,7 +222,7 @@ def main() -> int:
     command = [one for one in given.command if one != "--"] or [
         ".venv/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "root", "--timeout", "1200", *TESTS,
     ]  # fmt: skip
-    return run(command, given.memory, given.accel, given.minutes)
+    return run(command, given.memory, given.accel, given.minutes, numa=given.numa)
 
 
 if __name__ == "__main__":

@@ -19,13 +19,17 @@ from tests.support.windows import window_of
 
 from slackwater.bus.rosters.roster_publisher import REPEAT_SECONDS
 from slackwater.cluster.fold import ClusterFold
+from slackwater.colocation.usecases.node_updates import apply_usage
+from slackwater.console.usecases.translate import pod_views, usage_point, window_view
 from slackwater.events.codec.body import decode_body
-from slackwater.events.envelope import Payload, event_of
+from slackwater.events.envelope import Event, P, Payload, event_of
 from slackwater.events.pod_columns import by_columns
 from slackwater.events.pods_rostered import PodsRostered
 from slackwater.events.rosters import Roster
 from slackwater.events.usage_reported import UsageReported
 from slackwater.events.usage_windowed import UsageWindowed
+from slackwater.offers.node import NodeState
+from slackwater.prediction.usecases.fold_windows import node_window
 from slackwater.quota.usecases.cluster_totals import ClusterTotals
 
 PODS: Final = (30, 110)
@@ -75,6 +79,19 @@ def measure() -> dict[str, Any]:
 def few_bytes(size: dict[str, Any]) -> int:
     """Returns the bytes of a report."""
     return int(size["bytes"][UsageReported.TYPE])
+
+
+def fixed_parts(pods: int) -> dict[str, tuple[int, int, tuple[str, ...]]]:
+    """Returns by event what no machine changes: bytes, messages of a node in an hour, readers."""
+    bodies, readers = _bodies(pods), list(_readers(pods))
+    return {
+        payload.TYPE: (
+            len(next(bodies[payload])),
+            round(3600 / seconds),
+            tuple(reader.service for reader in readers if reader.payload is payload),
+        )
+        for payload, seconds in _SECONDS.items()
+    }
 
 
 def rows_of(pods: int, size: dict[str, Any]) -> Iterator[str]:
@@ -127,10 +144,16 @@ def _readers(pods: int) -> Iterator[Reader]:
 
     yield Reader("ingestion", UsageReported, lambda body: by_columns(decode_body(UsageReported, body, find=find).pods))
     yield Reader("ensurance", UsageReported, lambda body: decode_body(UsageReported, body, find=find))
+
+    def show(body: bytes) -> None:
+        event = _event(decode_body(UsageReported, body, find=find))
+        usage_point(event), pod_views(event.data)
+
+    yield Reader("console", UsageReported, show)
     totals = ClusterTotals(FakeClock(EPOCH))
 
     def count_claims(body: bytes) -> None:
-        receiving = totals.receive(event_of(decode_body(PodsRostered, body), source="bench", time=EPOCH, id="bench"))
+        receiving = totals.receive(_event(decode_body(PodsRostered, body)))
         try:
             receiving.send(None)
         except StopIteration:
@@ -142,12 +165,19 @@ def _readers(pods: int) -> Iterator[Reader]:
         fold = ClusterFold()
         yield Reader(service, PodsRostered, _folding(fold, PodsRostered))
         yield Reader(service, UsageWindowed, _folding(fold, UsageWindowed))
-    yield Reader("prediction", UsageWindowed, lambda body: decode_body(UsageWindowed, body))
+    yield Reader("prediction", UsageWindowed, lambda body: node_window(_event(decode_body(UsageWindowed, body))))
+    state = NodeState("bench")
+    yield Reader("colocation", UsageWindowed, lambda body: apply_usage(state, _event(decode_body(UsageWindowed, body))))
+    yield Reader("console", UsageWindowed, lambda body: window_view(_event(decode_body(UsageWindowed, body))))
+
+
+def _event(data: P) -> Event[P]:
+    return event_of(data, source="bench", time=EPOCH, id="bench")
 
 
 def _folding(fold: ClusterFold, payload: type[Payload]) -> Callable[[bytes], None]:
     def read(body: bytes) -> None:
-        fold.apply(event_of(decode_body(payload, body), source="bench", time=EPOCH, id="bench"))
+        fold.apply(_event(decode_body(payload, body)))
 
     return read
 

@@ -22,7 +22,7 @@ from slackwater.events.serialized import Written
 from slackwater.migration.adapters.migration_rows import KeyedMigrationStore
 from slackwater.migration.domain.job_asks import JobAsk
 from slackwater.migration.domain.migration_round import JobStep, RoundResult, migration_round
-from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MigrationLedger
+from slackwater.migration.domain.stored_jobs import EvictionAnswer, GrantAnswer, MigrationLedger
 from slackwater.migration.usecases import move_pods
 from slackwater.podmigration.jobs import MigrationStep
 from slackwater.store.outbox import OutboxRelay
@@ -100,9 +100,9 @@ def _in_rounds(halts: Halts) -> None:
 
 def _in_answers(halts: Halts) -> None:
     answer, ask = KeyedMigrationStore.answer, KeyedMigrationStore.ask
-    names = {EvictionSaid: EvictionCompleted.TYPE, LeaveSaid: ReclaimAnswered.TYPE}
+    names = {EvictionAnswer: EvictionCompleted.TYPE, GrantAnswer: ReclaimAnswered.TYPE}
 
-    async def answering(self: KeyedMigrationStore, said: EvictionSaid | LeaveSaid) -> None:
+    async def answering(self: KeyedMigrationStore, said: EvictionAnswer | GrantAnswer) -> None:
         point = kept_point(names[type(said)])
         halts.at(f"{point} before")
         await answer(self, said)

@@ -388,7 +388,7 @@ async def test_profiles_change_pods_while_they_exist_and_uninstall_removes_their
         await site.apply(PROFILE, name, selector={"matchLabels": {"app": name}}, tier="batch", priorityClass=of_none)
         reported.append(("Warning", "InForceInPart", "ApplyProfile"))
         await eventually(_reported(rest, name, reported))
-        values = [f"{number:060}" for number in range(100)]
+        values = [f"v{number:059}" for number in range(100)]
         expressions = [{"key": f"k{number}", "operator": "NotIn", "values": values} for number in range(20)]
         await site.apply(PROFILE, name, selector={"matchExpressions": expressions}, labels={"colour": "green"})
         reported.append(("Warning", "NotInForce", "ApplyProfile"))

@@ -38,8 +38,8 @@ FLOOD_SECONDS, FLOOD = 0.5, 50
 """So many messages on each subject of an agent, again and again."""
 FORGE_SECONDS: Final = 0.5
 GARBAGE: Final = b'{"pods":[{},{},{}],"limits":[{},{}]}'
-FILLED: Final = ("DECISIONS", "WINDOWS")
-"""Streams that refuse what is new when they are full."""
+FILLED: Final = "DECISIONS"
+"""The stream that refuses what is new when it is full."""
 LARGE_CHARACTERS: Final = 1_200_000
 EXPANDING: Final = MappingProxyType(
     {
@@ -153,20 +153,15 @@ def _on(node: str, event: Event[Any]) -> Message:
 
 def fill(world: World, fault: PlannedFault) -> None:
     """A stream has no room."""
-    stream = world.broker.jetstreams.get(_filled(fault))
+    stream = world.broker.jetstreams.get(FILLED)
     if stream is not None:
         stream.configure({**stream.config, "max_bytes": 1})
 
 
 def make_room(world: World, fault: PlannedFault) -> None:
-    name = _filled(fault)
-    stream = world.broker.jetstreams.get(name)
+    stream = world.broker.jetstreams.get(FILLED)
     if stream is not None:
-        stream.configure({**stream.config, "max_bytes": load().streams[name].max_bytes})
-
-
-def _filled(fault: PlannedFault) -> str:
-    return FILLED[int(fault.amount)]
+        stream.configure({**stream.config, "max_bytes": load().streams[FILLED].max_bytes})
 
 
 def expand(world: World, fault: PlannedFault) -> None:

@@ -14,6 +14,7 @@ from functools import cache, partial
 from tests.world.attacks import attackers, expand, fill, flood, forge, make_room, of_ensurance, too_large
 from tests.world.machine.station import Station
 from tests.world.plan import BROKER, POSTGRES, Plan, PlannedFault, agents, machines, replicas, services_of
+from tests.world.roster_kills import kill_at_roster
 from tests.world.world import REPLACED_SECONDS, World
 
 MOST_SESSIONS = 100
@@ -301,6 +302,8 @@ def machine_kinds() -> Sequence[FaultKind]:
     )
 
 
+KILLED_AT_A_ROSTER = FaultKind("agent killed at a roster", agents, (0.0, 20.0), kill_at_roster)
+"""Between a roster and the first report that counts by it."""
 KILLED_AT_A_FILE = FaultKind("agent killed at a file", agents, (0.0, 20.0), _kill_at_file, amount=(1.0, 400.0))
 AGENTS = "agents"
 """The target of a fault that meets all of them."""
@@ -367,7 +370,7 @@ LONG_READ_ONLY = FaultKind("database long read-only", postgres, (15.0, 20.0), _r
 ATTACKS = (
     FaultKind("an agent floods", attackers, (8.0, 25.0), flood),
     FaultKind("an agent answers for another", attackers, (2.0, 30.0), forge),
-    FaultKind("a stream full", broker, (1.0, 20.0), fill, make_room, (0.0, 1.999)),
+    FaultKind("a stream full", broker, (1.0, 20.0), fill, make_room),
     FaultKind("a document that expands", of_ensurance, (0.0, 0.0), expand),
     FaultKind("a message too large", of_ensurance, (0.0, 0.0), too_large),
 )
@@ -434,6 +437,7 @@ def fault_kinds() -> Mapping[str, FaultKind]:
         MACHINE_VANISHES,
         *ATTACKS,
         REFUSED_EVICTIONS,
+        KILLED_AT_A_ROSTER,
         FaultKind("slow statements", postgres, (1.0, 60.0), _slow_statements, _fast_statements, (0.01, 0.5)),
     )
     return {kind.name: kind for kind in kinds}

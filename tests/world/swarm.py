@@ -16,6 +16,7 @@ from tests.world.faults import (
     CONSOLE_CRASHES,
     CONSOLE_CUT,
     KILLED_AT_A_FILE,
+    KILLED_AT_A_ROSTER,
     LONG_READ_ONLY,
     MACHINE_VANISHES,
     RACK_POWER,
@@ -51,6 +52,7 @@ DRAWN_APART = (
     (AGENT_RESTARTS, 0.25, 2),
     *((attack, 0.1, 2) for attack in ATTACKS),
     (REFUSED_EVICTIONS, 0.3, 5),
+    (KILLED_AT_A_ROSTER, 0.3, 5),
 )
 """Kinds with a random source of their own, the share of seeds that have them, and the most faults of a seed: its other
 faults do not depend on them."""

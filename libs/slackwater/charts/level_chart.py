@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 
@@ -51,6 +51,15 @@ def runs(samples: Sequence[LevelSample], gap_seconds: float = GAP_SECONDS) -> li
     return found
 
 
+def with_steps(run: Sequence[LevelSample]) -> list[LevelSample]:
+    """The samples, and before each with another offer the same one with the offer before: an offer holds until the
+    next, so that its edge is upright."""
+    found = list(run[:1])
+    for before, sample in pairwise(run):
+        found += [replace(sample, offered=before.offered), sample] if sample.offered != before.offered else [sample]
+    return found
+
+
 def thinned(samples: Sequence[LevelSample], x: Scale) -> list[LevelSample]:
     """At most two samples of each THIN_UNITS of the time axis, those of the lowest and the highest usage, in order.
 
@@ -82,12 +91,11 @@ def level_chart(
     x = Scale(since.timestamp(), until.timestamp(), frame.x0, frame.x1)
     gap = gap_of([sample.at for sample in samples])
     samples = thinned(samples, x)
-    stacks = {sample.at: water_level(sample.used, sample.offered, capacity) for sample in samples}
-    highest = max((layers[-1].high for layers in stacks.values()), default=capacity)
+    highest = max((water_level(sample.used, sample.offered, capacity)[-1].high for sample in samples), default=capacity)
     y = Scale(0, max(highest, capacity, 1) * 1.04, frame.y0, frame.y1)
     body = axes.amounts(frame, y, cores)
-    for run in runs(samples, gap):
-        body += areas(run, [stacks[sample.at] for sample in run], x, y)
+    for run in map(with_steps, runs(samples, gap)):
+        body += areas(run, [water_level(sample.used, sample.offered, capacity) for sample in run], x, y)
     body.append(svg.line(frame.x0, y(capacity), frame.x1, y(capacity), "capacity"))
     body += readings(frame, x, samples, unit=unit)
     body += [drawn for name, amount in waterlines for drawn in waterline_of(frame, y, name, amount)]

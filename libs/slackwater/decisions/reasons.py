@@ -86,7 +86,7 @@ class Reason(StrEnum):
     CLAIM_QUEUED_RECLAIMING = "claim_queued_reclaiming"
     CLAIM_QUEUED_DELAY = "claim_queued_delay"
     CLAIM_QUEUED_BUDGET = "claim_queued_budget"
-    CLAIM_QUEUED_LEAVE = "claim_queued_leave"
+    CLAIM_QUEUED_GRANT = "claim_queued_grant"
     CLAIM_QUEUED_BACKOFF = "claim_queued_backoff"
     CLAIM_QUEUED_BEYOND_POOL = "claim_queued_beyond_pool"
     CLAIM_RECLAIMED_LENDER_MIN = "claim_reclaimed_lender_min"

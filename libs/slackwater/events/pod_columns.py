@@ -90,6 +90,8 @@ def _of_joined(pods: JoinedPods) -> PodsByColumns:
 def _tables(distributions: Sequence[DistributionColumns], count: int) -> Iterator[NDArray[np.int64]]:
     """Yields distributions as arrays of shape n x 8."""
     columns = [spread(column or (0,), count) for numbers in distributions for column in numbers_of(numbers)]
+    if not distributions[-1].count:
+        columns[-1] = columns[_COUNT]
     numbers = np.fromiter(chain.from_iterable(columns), np.int64, len(columns) * count)
     tables = numbers.reshape(len(distributions), _VALUES, count)
     tables[:, _LAST] += tables[:, 0]

@@ -65,7 +65,8 @@ Place = Annotated[int, Interval(ge=0, le=MOST_PODS - 1), Meta(ge=0, le=MOST_PODS
 class DistributionColumns:
     """The distributions of all pods. `avg` has the values; `p50` and `last` their differences to `avg`, and `p90`,
     `p95`, `p99` and `max` those to the column before them. An absent column of differences is zero for all pods.
-    Each column has one number for each pod, or one for all. All but `count` are in `unit`: memory comes in pages."""
+    Each column has one number for each pod, or one for all. All but `count` are in `unit`: memory comes in pages.
+    `count` of memory is omitted where it is that of CPU."""
 
     avg: Amounts = ()
     p50: Differences = ()
@@ -171,9 +172,10 @@ def columns_of(pods: Sequence[PodUsage]) -> MeasureColumns:
     for name in _AMOUNTS:
         values = [getattr(pod, name) for pod in pods]
         columns[name] = _column([UNKNOWN if value is None else value for value in values])
+    cpu = _distributions([pod.usage.cpu_milli for pod in pods])
     return MeasureColumns(
-        cpu_milli=_distributions([pod.usage.cpu_milli for pod in pods]),
-        memory_bytes=_distributions([pod.usage.memory_bytes for pod in pods]),
+        cpu_milli=cpu,
+        memory_bytes=_distributions([pod.usage.memory_bytes for pod in pods], cpu.count),
         unread=tuple(UnreadLimit(place, pod.unread) for place, pod in enumerate(pods) if pod.unread is not None),
         **columns,
     )
@@ -203,7 +205,8 @@ def _unit_of(columns: Sequence[Sequence[int]]) -> int:
     return 1 if any(value % PAGE for column in columns for value in column) else PAGE
 
 
-def _distributions(values: Sequence[Distribution]) -> DistributionColumns:
+def _distributions(values: Sequence[Distribution], counts: tuple[int, ...] = ()) -> DistributionColumns:
+    """Returns distributions as columns; without `count` if it is `counts`."""
     columns = [[getattr(distribution, name) for distribution in values] for name in VALUES]
     unit = _unit_of(columns[:-1])
     if unit > 1:
@@ -217,7 +220,7 @@ def _distributions(values: Sequence[Distribution]) -> DistributionColumns:
         p99=differences(p99, p95),
         max=differences(highest, p99),
         last=differences(last, average),
-        count=alike(count) if any(count) else (),
+        count=() if (counts or (0,)) == (sent := alike(count)) else sent,
         unit=unit if any(map(any, columns[:-1])) else 1,
     )
 
@@ -277,16 +280,16 @@ def _is_surely_bounded(columns: DistributionColumns) -> bool:
     )
 
 
-def table_of(columns: DistributionColumns, count: int) -> list[Sequence[int]]:
-    """Returns one sequence for each field of Distribution, of checked columns."""
-    average, p50, *rising, last, counts = (spread(column or (0,), count) for column in numbers_of(columns))
+def table_of(columns: DistributionColumns, count: int, usual: tuple[int, ...] = ()) -> list[Sequence[int]]:
+    """Returns one sequence for each field of Distribution, of checked columns; `usual` in place of an absent count."""
+    average, p50, *rising, last, _ = (spread(column or (0,), count) for column in numbers_of(columns))
     values: list[Sequence[int]] = [average, _added(average, p50)]
     for differences in rising:
         values.append(_added(values[-1], differences))
     values.append(_added(average, last))
     if columns.unit > 1:
         values = [[value * columns.unit for value in column] for column in values]
-    return [*values, counts]
+    return [*values, spread(columns.count or usual or (0,), count)]
 
 
 def _added(values: Sequence[int], differences: Sequence[int]) -> Sequence[int]:
@@ -300,7 +303,8 @@ def usages_of(described: Sequence[Pod | None], columns: MeasureColumns) -> tuple
     pressures = map(Pressure, *(_ratios(getattr(columns, name), count) for name in _SHARES))
     amounts = zip(*(_optional(getattr(columns, name), count) for name in _AMOUNTS), strict=True)
     unread = {limit.place: limit.reason for limit in columns.unread}
-    cpu, memory = table_of(columns.cpu_milli, count), table_of(columns.memory_bytes, count)
+    cpu = table_of(columns.cpu_milli, count)
+    memory = table_of(columns.memory_bytes, count, columns.cpu_milli.count)
     usages = map(Usage, map(Distribution, *cpu), map(Distribution, *memory))
     rows = zip(described, usages, pressures, _ratios(columns.throttled_ratio, count), amounts, strict=True)
     return tuple(

@@ -138,7 +138,7 @@ class WaitReason(StrEnum):
     """It will be reclaimed for it once the borrowers have been above their runtime for long enough."""
     BUDGET = "budget"
     """It would be reclaimed for it, but no more evictions are allowed."""
-    LEAVE = "leave"
+    GRANT = "grant"
     """It would be reclaimed for it, and whether that is allowed has not been answered yet."""
     BACKOFF = "backoff"
     """It was reclaimed before, and does not borrow again yet."""

@@ -435,7 +435,7 @@ class TreeRounds:
             if lacking:
                 self._ungranted += orders
                 is_open = self._refused is not None and lacking.isdisjoint(self._refused)
-                return WaitReason.LEAVE if is_open else WaitReason.BUDGET
+                return WaitReason.GRANT if is_open else WaitReason.BUDGET
         if self._budget is not None:
             self._budget -= len(victims)
         self._victims.update(victim.id for victim in victims)

@@ -89,6 +89,8 @@ class AgentService:
     """What starts workloads, where the operator has described any."""
     placement: PlacePods | None = None
     """What gives pods CPUs of their own, on machines whose cgroups are the agent's."""
+    serves: Callable[[], Coroutine[Any, Any, None]] | None = None
+    """Serves what pods have to others on this machine, where a socket is configured."""
     starts: StartLedger = field(default_factory=MemoryStarts)
     restore_report: RestoreReport | None = None
     metrics: AgentMetrics = field(default_factory=lambda: AgentMetrics(process_meters(), STANDS_IN_FOR))
@@ -258,6 +260,8 @@ class AgentService:
             yield from self.feed.follow
         if self.placement is not None and self.placement.remote is not None:
             yield self.placement.remote.run
+        if self.serves is not None:
+            yield self.serves
 
     def _converging(self, node: str, boot_epoch: str, capacity: Resources, actuator: Actuator) -> ConvergeToIntents:
         return ConvergeToIntents(
@@ -277,7 +281,11 @@ class AgentService:
         """The machine's facts, what the operator decided about it, and what it can start."""
         facts = described(self.driver.facts(), self.settings)
         if self.placement is not None:
-            facts = replace(facts, labels={**facts.labels, LABEL_CPUSETS: "off" if self.placement.off else "launch"})
+            facts = replace(
+                facts,
+                labels={**facts.labels, LABEL_CPUSETS: "off" if self.placement.off else "launch"},
+                resources={**facts.resources, **self.placement.node_resources()},
+            )
         if self.launcher is None:
             return facts
         return replace(facts, labels={**facts.labels, **node_labels(self.launcher.templates())})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from slackwater.agent.adapters.boot_id import read_boot_id
 from slackwater.agent.adapters.disk_files import OS_FILES, DiskFiles
@@ -113,6 +115,7 @@ def build_agent(
     if state is None:
         folder = driver.layout.agent_dir if isinstance(driver, LinuxDriver) else None
         state = AgentState() if folder is None else state_in(folder, AgentLock(folder))
+    placement = _placement(settings, platform, driver)
     return AgentService(
         settings,
         platform,
@@ -124,7 +127,8 @@ def build_agent(
         state.intents,
         state.disk,
         launcher=_launcher(settings, platform.state_dir, driver),
-        placement=_placement(settings, platform, driver),
+        placement=placement,
+        serves=_pod_resources(settings, placement),
         starts=state.starts,
     )
 
@@ -152,10 +156,26 @@ def _remote_plugins(folder: Path, placement: PlacePods, platform: Platform) -> R
     try:
         from slackwater.agent.adapters.resource_plugins.placement import remote_plugins
     except ModuleNotFoundError as error:
-        raise Misconfigured(
-            f"SLACKWATER_AGENT_RESOURCE_PLUGINS_DIR needs {error.name}: pip install 'slackwater[grpc]'"
-        ) from None
+        raise _lacks(error, "SLACKWATER_AGENT_RESOURCE_PLUGINS_DIR") from None
     return remote_plugins(folder, placement.cpu, placement.memory, platform.clock)
+
+
+def _pod_resources(
+    settings: AgentSettings, placement: PlacePods | None
+) -> Callable[[], Coroutine[Any, Any, None]] | None:
+    """What serves the resources of pods; None where no socket is configured, or nothing is placed. Raises Misconfigured
+    where gRPC is not installed."""
+    if placement is None or settings.pod_resources_socket is None:
+        return None
+    try:
+        from slackwater.agent.adapters.resource_plugins.pod_resources import PodResourcesServer
+    except ModuleNotFoundError as error:
+        raise _lacks(error, "SLACKWATER_AGENT_POD_RESOURCES_SOCKET") from None
+    return PodResourcesServer(placement, settings.pod_resources_socket.absolute()).run
+
+
+def _lacks(error: ModuleNotFoundError, setting: str) -> Misconfigured:
+    return Misconfigured(f"{setting} needs {error.name}: pip install 'slackwater[grpc]'")
 
 
 def build_in_cluster(

@@ -48,6 +48,9 @@ class AgentSettings(BaseSettings):
     resource_plugins_dir: Path | None = None
     """Driver linux: a directory in which resource plugins (`resourceplugin.v1alpha1`) of other processes register, like
     `/var/lib/kubelet/resource-plugins` (docs/how-to/write-a-resource-plugin.md). Not set: none. It costs 15 MB."""
+    pod_resources_socket: Path | None = None
+    """Driver linux: a unix socket at which pod-resources v1 is served (`List`, `Get`, `GetAllocatableResources`), as a
+    kubelet does at `/var/lib/kubelet/pod-resources/kubelet.sock`. Not set: not served. It costs 15 MB."""
     memory_bytes: int | None = Field(default=None, ge=64 << 20)
     """Hard memory limit of all pods together, for a machine that is shared with other software. The node is described
     with this capacity, and its memory usage is that of its pods. Not set: the whole machine."""

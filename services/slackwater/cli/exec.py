@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,6 +43,8 @@ DryRun = Annotated[
 _POOL = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 _OTHER_POOLS = ("share", "reclaim", "reserve", "dedicated")
 """Pools that a command is in by its QoS class, not by name."""
+USUAL_CPU, USUAL_MEMORY = "1", "512Mi"
+_FLAGS = {"arguments": "CMD", "labels": "--label, --pool, --numa"}
 CONTEXT: dict[str, Any] = {"allow_interspersed_args": False}
 
 
@@ -50,12 +53,14 @@ def command(
     tier: TierName = "",
     workload: WorkloadName = "",
     file: WorkloadFile = None,
-    cpu: Annotated[str, typer.Option(help="CPU request, like 2, 0.5 or 500m; sets the weight.")] = "1",
+    cpu: Annotated[str, typer.Option(help="CPU request, like 2, 0.5 or 500m; sets the weight.")] = USUAL_CPU,
     cpu_limit: Annotated[str | None, typer.Option(help="Hard CPU limit; none by default.")] = None,
     cpu_period_ms: Annotated[
         int, typer.Option(help="Period of CPU limits in ms; 1000 if batch is not scheduled as idle.")
     ] = 100,
-    memory: Annotated[str, typer.Option(help="Memory request, like 1Gi; a hard limit for batch and free.")] = "512Mi",
+    memory: Annotated[
+        str, typer.Option(help="Memory request, like 1Gi; a hard limit for batch and free.")
+    ] = USUAL_MEMORY,
     qos: Annotated[str | None, typer.Option(help="LSE, LSR, LS, BE or SYSTEM; default: by tier.")] = None,
     name: Annotated[str | None, typer.Option(help="Pod name; default: derived from the workload.")] = None,
     namespace: Annotated[str, typer.Option(help="Namespace of the pod.")] = "default",
@@ -93,7 +98,7 @@ def command(
         said = tuple(arguments or ()), (*(label or ()), *_labels(pool, numa=numa))
         wanted = Command(tier, cpu, memory, workload, qos, name, namespace, priority, *said, cpu_limit, cpu_period_ms)
         if file is not None:
-            raise typer.Exit(_run_file(file, wanted, quota, place))
+            raise typer.Exit(_run_file(file, wanted, {"--quota": quota, "--dry-run": dry_run}, place))
         _require(wanted)
         if dry_run:
             status = preview_command(wanted, place)
@@ -130,12 +135,15 @@ def _require(given: Command) -> None:
             raise InvalidInput(f"{flag}: missing; give it, or a workload file with --from", field=flag)
 
 
-def _run_file(file: Path, given: Command, quota: str | None, state_dir: Path) -> int:
-    """Raises InvalidInput where the file, or a flag beside it, is wrong."""
+def _run_file(file: Path, given: Command, others: Mapping[str, object], state_dir: Path) -> int:
+    """Raises InvalidInput where the file is wrong, or a flag is given beside it, which would do nothing."""
     from slackwater.agent.command import run_file
+    from slackwater.agent.domain.admission import Command
 
-    both = ("--tier", given.tier), ("--workload", given.workload), ("CMD", given.arguments), ("--quota", quota)
-    for flag, value in both:
-        if value:
+    usual = Command("", USUAL_CPU, USUAL_MEMORY, "")
+    said = {name: getattr(given, name) != getattr(usual, name) for name in Command.__dataclass_fields__}
+    flags = {_FLAGS.get(name) or f"--{name.replace('_', '-')}": is_given for name, is_given in said.items()}
+    for flag, is_given in {**flags, **others}.items():
+        if is_given:
             raise InvalidInput(f"{flag}: stands beside --from; the file says it, or leave --from out", field=flag)
     return run_file(file, state_dir)

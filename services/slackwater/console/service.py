@@ -68,7 +68,9 @@ class ConsoleService(ReplicatedService):
 
         super().__init__(
             replica,
-            consumers=consumers(record, meter, clock, ReportSampling(clock, settings.reports_per_second)),
+            consumers=consumers(
+                record, meter, clock, ReportSampling(clock, settings.reports_per_second, streams.shows_reports_of)
+            ),
             loops={
                 "offers": self._offers.run,
                 "levels": Repeat(

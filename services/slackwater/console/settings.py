@@ -15,8 +15,8 @@ class ConsoleSettings(BaseSettings):
 
     usage_retention_seconds: float = Field(default=24 * 3600, gt=0)
     reports_per_second: float = Field(default=200.0, gt=0)
-    """Reports read and stored per second; in a larger fleet nodes take turns. A report that crosses a waterline is
-    always stored.
+    """The most reports read and stored per second. Nodes of a large fleet take turns of 15 s, those that a page shows
+    have every report stored. A report that crosses a waterline is always stored.
     """
     decision_retention_seconds: float = Field(default=30 * 24 * 3600, gt=0)
     heartbeat_seconds: float = Field(default=15.0, gt=0)

@@ -52,37 +52,39 @@ class EnsuranceService(ReplicatedService):
         self.documents = documents = DocumentsInForce(stores, first)
         documents.on_read(lambda kind, problems: quarantine.follow(kind.table, problems))
         store = KeyedGuardStore(replica.database, quarantine)
-        self.book = book = GuardedNodeCache(store, documents, quarantine)
-        intents = IntentWriter(ENSURANCE, book, book.content, clock, lease, owned.epoch_of)
+        self.cache = cache = GuardedNodeCache(store, documents, quarantine)
+        intents = IntentWriter(ENSURANCE, cache, cache.content, clock, lease, owned.epoch_of)
         guard = GuardNode(
-            book,
+            cache,
             meter,
             intents,
             settings.max_report_age_seconds,
             settings.closing_seconds,
             settings.record_budget,
         )
-        observed, evicted = OnObserved(book, intents), OnEvicted(book, meter, intents)
-        reclaims = AnswerReclaims(book, clock), OnEvictionRequested(book, intents)
-        described, reconcile = OnDescribed(book, intents), ReconcileIntents(book, intents, silent)
+        observed, evicted = OnObserved(cache, intents), OnEvicted(cache, meter, intents)
+        reclaims = AnswerReclaims(cache, clock), OnEvictionRequested(cache, intents)
+        described, reconcile = OnDescribed(cache, intents), ReconcileIntents(cache, intents, silent)
         waiting = partial(oldest_waiting, replica.database, IntentDeclared)
 
         def blocked() -> Collection[str]:
             return blocks_of(bus).in_force()
 
-        renew = RenewLeases(ENSURANCE, book.positions, clock, meter, bus, owned.acting, waiting, lease, silent, blocked)
-        let_go = ReleaseQuarantined(book, intents, reconcile, bus, described)
+        renew = RenewLeases(
+            ENSURANCE, cache.positions, clock, meter, bus, owned.acting, waiting, lease, silent, blocked
+        )
+        let_go = ReleaseQuarantined(cache, intents, reconcile, bus, described)
         quarantine.on_hold(let_go.hold)
         quarantine.on_release(let_go.release)
-        self.pools = pools = PoolAutonomy(book, clock, meter)
-        follow, policy_news = FollowRules(book, meter, intents), asyncio.Event()
+        self.pools = pools = PoolAutonomy(cache, clock, meter)
+        follow, policy_news = FollowRules(cache, meter, intents), asyncio.Event()
         owned.on_news(policy_news.set)
 
         async def follow_stored() -> None:
             """Decide by what was stored. The nodes follow in the loop `policy`, so that an answer takes as long with
             5,000 nodes as with one."""
             try:
-                await book.read_rules()
+                await cache.read_rules()
             finally:
                 policy_news.set()
 
@@ -93,12 +95,12 @@ class EnsuranceService(ReplicatedService):
 
         super().__init__(
             replica,
-            load=[partial(book.load, ())],
-            state=OwnedNodes(book, clock, meter, follow, reconcile),
-            consumers=consumers(book, guard, described, observed, evicted, OnDeleted(book, meter), *reclaims),
+            load=[partial(cache.load, ())],
+            state=OwnedNodes(cache, clock, meter, follow, reconcile),
+            consumers=consumers(cache, guard, described, observed, evicted, OnDeleted(cache, meter), *reclaims),
             loops={
                 "leases": Repeat(
-                    work=KeepLeases(book, clock, meter, renew, reconcile, pools, silent),
+                    work=KeepLeases(cache, clock, meter, renew, reconcile, pools, silent),
                     clock=clock,
                     seconds=renew.interval_seconds,
                     missed="leases are not renewed",
@@ -108,7 +110,7 @@ class EnsuranceService(ReplicatedService):
                     work=follow.catch_up, clock=clock, changed=policy_news, missed="the policy is not followed yet"
                 ),
             },
-            checks=partial(state_checks, book, documents),
+            checks=partial(state_checks, cache, documents),
             routers=lambda: [
                 *(resource_router(change) for change in changes.values()),
                 pools_router(pools),

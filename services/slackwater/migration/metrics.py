@@ -31,7 +31,7 @@ class MigrationMetrics:
             "slackwater_migration_seconds",
             "Time from the submission of a job to its end.",
             buckets=MOVE_BUCKETS,
-            look="Near the time to live: moves wait for room, leave or their replacement.",
+            look="Near the time to live: moves wait for room, a grant or their replacement.",
         )
         self._downtime = meters.histogram(
             "slackwater_migration_downtime_seconds",

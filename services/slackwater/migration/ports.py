@@ -8,8 +8,8 @@ from typing import Any, Protocol
 from slackwater.events.envelope import Event
 from slackwater.migration.domain.job_asks import JobAsk
 from slackwater.migration.domain.stored_jobs import (
-    EvictionSaid,
-    LeaveSaid,
+    EvictionAnswer,
+    GrantAnswer,
     MigrationLedger,
     StoredJob,
     StoredReservation,
@@ -54,11 +54,11 @@ class MigrationStore(Protocol):
         """Keep what is asked for; the same key again changes nothing."""
         ...
 
-    async def answers(self, keys: Collection[str]) -> Sequence[EvictionSaid | LeaveSaid]:
-        """Returns the answers of these keys: of nodes to evictions, and to requests for leave."""
+    async def answers(self, keys: Collection[str]) -> Sequence[EvictionAnswer | GrantAnswer]:
+        """Returns the answers of these keys: of nodes to evictions, and to requests for a grant."""
         ...
 
-    async def answer(self, said: EvictionSaid | LeaveSaid) -> None:
+    async def answer(self, said: EvictionAnswer | GrantAnswer) -> None:
         """Keep an answer; the first of a key stays."""
         ...
 

@@ -124,13 +124,8 @@ async def everything(model: ReadModel) -> dict[str, Any]:
     for each in decisions:
         record = await model.decision(each.id)
         assert record is not None
-        found[each.id] = (
-            record,
-            await model.effect(each.id),
-            await model.observations(each.id),
-            await model.evictions(each.id),
-            await model.event(record.trigger_event_id or ""),
-        )
+        related: list[Any] = [await ask(each.id) for ask in (model.effect, model.observations, model.evictions)]
+        found[each.id] = (record, *related, await model.event(record.trigger_event_id or ""))
     return found
 
 

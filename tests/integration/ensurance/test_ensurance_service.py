@@ -196,7 +196,7 @@ async def until_confirmed(service: EnsuranceService) -> None:
     """The confirmation travels on another consumer than the reports: wait until it has arrived."""
     with anyio.fail_after(60):
         while True:
-            node = service.book.node("n1")
+            node = service.cache.node("n1")
             if node is not None and node.state.cycle.loop.pending_since is None:
                 return
             await asyncio.sleep(0.01)
@@ -257,7 +257,7 @@ def patient(policy: NodeQos) -> NodeQos:
 
 def is_followed(service: EnsuranceService) -> bool:
     """By every node, in the newest documents."""
-    return all(node.policy_generation == service.book.rules.revision for node in service.book.nodes())
+    return all(node.policy_generation == service.cache.rules.revision for node in service.cache.nodes())
 
 
 async def latest(world: World) -> IntentDeclared:

@@ -16,9 +16,9 @@ from slackwater.migration.domain.job_asks import JobAsk
 from slackwater.migration.domain.reservation_round import reservation_for
 from slackwater.migration.domain.stored_jobs import (
     ArbitrationState,
-    EvictionLeave,
-    EvictionSaid,
-    LeaveSaid,
+    EvictionAnswer,
+    EvictionGrant,
+    GrantAnswer,
     MigrationLedger,
     MovedPod,
     NodeDocument,
@@ -57,7 +57,7 @@ def full_ledger() -> MigrationLedger:
     pod = replace(pod, labels={"app": "web"})
     job = start(admit(MigrationJob("first-1", "uid-1", "n0", NOW_S), NOW_S), NOW_S)
     job = advance(job, MoveView(OldPod.RUNNING, ReservationState.PENDING), NOW_S) or job
-    moving = StoredJob(job, JobRequest("first", 1, "uid-1"), pod, leave=EvictionLeave("r-1", NOW_S, NOW_S + 120))
+    moving = StoredJob(job, JobRequest("first", 1, "uid-1"), pod, grant=EvictionGrant("r-1", NOW_S, NOW_S + 120))
     hold = JobHold(HoldFilter.NODE, "n0", 2, 2, NOW_S)
     waiting = StoredJob(MigrationJob("second-1", "uid-2", "n0", NOW_S), JobRequest("second", 1, "uid-2"), pod, hold)
     state = ArbitrationState(
@@ -108,14 +108,14 @@ async def test_asks_and_answers_are_kept_until_they_are_taken(store: KeyedMigrat
     await store.commit(ledger, ledger, (), ["propose/move-1"])
     assert set(await store.asks()) == {"abort/other"}
 
-    evicted = EvictionSaid("n1", "first-1-1", "terminated", "", NOW_S, NOW_S)
-    leave = LeaveSaid("migration-2", ("first-1",), "", None, NOW_S + 120)
+    evicted = EvictionAnswer("n1", "first-1-1", "terminated", "", NOW_S, NOW_S)
+    grant = GrantAnswer("migration-2", ("first-1",), "", None, NOW_S + 120)
     forged = replace(evicted, node="n2", outcome="pod_gone")
-    for said in (forged, evicted, leave, replace(evicted, outcome="failed")):
+    for said in (forged, evicted, grant, replace(evicted, outcome="failed")):
         await store.answer(said)
     assert sorted(await store.answers([evicted.key, "migration-2", "none"]), key=lambda said: said.id) == [
         evicted,
-        leave,
+        grant,
     ]
     assert await store.drop_answers(NOW_S + 60) == 2
-    assert await store.answers([evicted.key, "migration-2"]) == [leave]
+    assert await store.answers([evicted.key, "migration-2"]) == [grant]

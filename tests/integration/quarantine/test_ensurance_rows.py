@@ -96,7 +96,7 @@ async def test_a_state_that_is_broken_costs_its_node_only(site: MakeSite) -> Non
         for node, item in items.items():
             await guarding.release(service.quarantine, item)
             await eventually(lambda node=node: (last := intents.last(node)) and last.lease_seconds > 0)
-            guarded = service.book.node(node)
+            guarded = service.cache.node(node)
             assert guarded is not None
             assert guarded.capacity_milli == 6000
 
@@ -109,7 +109,7 @@ async def test_a_node_that_a_defect_set_aside_has_leases_again_after_a_restart(g
         assert service.quarantine.holds_node("bad"), "the same process does not retry it"
     intents = Intents()
     async with guarding.bus.watch(IntentDeclared, intents), guarding.running(ensurance, SETTINGS) as service:
-        await eventually(lambda: service.book.node("bad"))
+        await eventually(lambda: service.cache.node("bad"))
         await eventually(lambda: (last := intents.last("bad")) and last.lease_seconds > 0)
         await eventually(lambda: any(told.id == item.id and told.released for told in guarding.told))
         assert not await service.quarantine.items()
@@ -125,7 +125,7 @@ async def test_a_release_passes_over_a_last_description_that_is_refused(guarding
         await guarding.sql.execute("UPDATE guarded_nodes SET document = $1 WHERE node = 'bad'", whole)
         await guarding.release(service.quarantine, item)
         await eventually(lambda: (last := intents.last("bad")) and last.lease_seconds > 0)
-        guarded = service.book.node("bad")
+        guarded = service.cache.node("bad")
         assert guarded is not None
         assert guarded.capacity_milli == 8000
 

@@ -9,7 +9,9 @@ from prometheus_client import CollectorRegistry
 from tests.support.clock import FakeClock
 
 from slackwater.agent import PUBLISHES
+from slackwater.bus.admin.streams import load
 from slackwater.bus.codec.cloudevents import Message
+from slackwater.bus.connect.access import AGENT_MESSAGE_BYTES
 from slackwater.bus.consume.dead_letter_store import (
     AGENT_EVENTS,
     CUT_BYTES,
@@ -155,6 +157,20 @@ async def test_large_letters_of_an_agent_are_cut_and_displace_no_other() -> None
     await scene.clock.advance(WHOLE_SECONDS)
     assert await scene.office.bury(letter(number=99, body=b"b" * 100_000))
     assert len(scene.dlq.stored[-1].body) == 100_000
+
+
+async def test_the_letters_of_one_agent_displace_no_others_for_an_hour() -> None:
+    """In none of the consumers that read agents, each with its letters at once and as many as an hour allows."""
+    topology, hour, scene = load(), 3600.0, Scene()
+    consumers = [name for name, spec in topology.consumers.items() if spec.event in AGENT_EVENTS]
+    services = {name.split("-")[0] for name in consumers}
+    headers = {f"ce-{number}": "y" * HEADER_CHARACTERS for number in range(40)}
+    assert await scene.office.bury(letter(headers=headers, body=b"b" * CUT_BYTES))
+    (stored,) = scene.dlq.stored
+    largest = len(stored.body) + sum(len(name) + len(text) for name, text in stored.headers.items()) + 1000
+    cut = len(consumers) * (LETTERS_AT_ONCE + hour / LETTER_SECONDS) * largest
+    whole = len(services) * (WHOLE_AT_ONCE + hour / WHOLE_SECONDS) * AGENT_MESSAGE_BYTES
+    assert cut + whole < (topology.streams["DLQ"].max_bytes or 0)
 
 
 async def test_a_letter_that_fits_in_no_form_is_lost_with_a_word_and_does_not_block(

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry
 from slackwater.bus.access import flood_guard
 from slackwater.bus.access.churn import CONNECTIONS_AT_ONCE
 from slackwater.bus.access.flood_guard import FloodGuard
-from slackwater.bus.access.floods import HOLD_SECONDS, MESSAGES_AT_ONCE, Holds
+from slackwater.bus.access.floods import BYTES_AT_ONCE, HOLD_SECONDS, MESSAGES_AT_ONCE, Holds
 from slackwater.bus.consume.metrics import BusMetrics
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.metrics import Meters
@@ -52,8 +52,16 @@ class Broker:
         self.stored.append(node)
 
     async def counts(self, server: str = "s", **messages: int) -> None:
-        accounts = [{"name": name, "received": {"msgs": sent, "bytes": 0}} for name, sent in messages.items()]
+        nothing = {"msgs": 0, "bytes": 0}
+        accounts = [
+            {"name": name, "received": {"msgs": sent, "bytes": 0}, "sent": nothing} for name, sent in messages.items()
+        ]
         answer: Any = {"server": {"id": server}, "data": {"account_statz": accounts}}
+        await self.guard._read(answered(json.dumps(answer).encode()))
+
+    async def fetched(self, account: str, size_bytes: int) -> None:
+        traffic = {"received": {"msgs": 10, "bytes": 3000}, "sent": {"msgs": 10, "bytes": size_bytes}}
+        answer: Any = {"server": {"id": "s"}, "data": {"account_statz": [{"name": account, **traffic}]}}
         await self.guard._read(answered(json.dumps(answer).encode()))
 
     async def lists(self, account: str, active_at: str, server: str = "s") -> None:
@@ -99,6 +107,17 @@ async def test_what_an_agent_sent_before_it_was_cut_off_does_not_hold_it_again(b
     broker.now += 0.25
     await broker.counts(**{"agent-a": 9 * MESSAGES_AT_ONCE})
     assert broker.held("agent-a"), "it floods again"
+
+
+async def test_an_agent_that_fetches_without_an_end_floods(broker: Broker) -> None:
+    """A request of 300 bytes may be answered by all intents of a node."""
+    await broker.fetched("agent-a", 10**9)
+    assert not broker.held("agent-a"), "the first count may be that of a month"
+    broker.now = 0.25
+    await broker.fetched("agent-a", 10**9 + BYTES_AT_ONCE // 2)
+    assert not broker.held("agent-a")
+    await broker.fetched("agent-a", 10**9 + 2 * BYTES_AT_ONCE)
+    assert broker.held("agent-a")
 
 
 async def test_an_account_that_could_not_be_stored_is_stored_with_the_next_answer(broker: Broker) -> None:

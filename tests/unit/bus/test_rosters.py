@@ -22,7 +22,8 @@ from slackwater.bus.rosters.known_rosters import NODE_LOADS_AT_ONCE
 from slackwater.bus.rosters.roster_publisher import REPEAT_SECONDS
 from slackwater.events.codec.body import Undecodable, decode_body
 from slackwater.events.envelope import Event, event_of
-from slackwater.events.measures import PodUsage
+from slackwater.events.measures import PodUsage, Usage
+from slackwater.events.pod_columns import by_columns
 from slackwater.events.pods_rostered import PodsRostered, RosterChanges
 from slackwater.events.report_columns import PAGE, InvalidColumns, check, columns_of
 from slackwater.events.rosters import SLOTS, roster_of
@@ -379,7 +380,7 @@ def test_an_absent_measure_is_an_absent_column() -> None:
     columns = json.loads(report("n", 1, EPOCH, pods=PODS[:1]).body())["pods"]
     assert columns == {
         "cpu_milli": {"avg": [500], "count": [5]},
-        "memory_bytes": {"avg": [GIB // 4 // PAGE], "count": [5], "unit": PAGE},
+        "memory_bytes": {"avg": [GIB // 4 // PAGE], "unit": PAGE},
     }
 
 
@@ -430,3 +431,17 @@ def test_the_digest_is_that_of_the_content() -> None:
     changed = [replace(pods[0], priority=1), pods[1]]
     others = [roster_of(pods[::-1], ()), roster_of(pods, [pod("c")]), roster_of(changed, ())]
     assert len({roster_of(pods, ()).digest, *(roster.digest for roster in others)}) == 4
+
+
+@pytest.mark.parametrize(("cpu", "memory"), [(5, 5), (5, 0), (0, 5), (0, 0), (5, 4)])
+def test_samples_of_memory_travel_where_they_are_not_those_of_cpu(cpu: int, memory: int) -> None:
+    counted = [
+        replace(used, usage=Usage(replace(distribution(9), count=cpu), replace(distribution(4096), count=memory)))
+        for used in PODS[:2]
+    ]
+    sent = report("n", 1, EPOCH, pods=counted)
+    pods = decode_body(UsageReported, sent.body().encode()).pods
+    assert tuple(pods) == tuple(counted)
+    arrays = by_columns(decode_body(UsageReported, sent.body().encode()).pods)
+    assert (arrays.cpu[:, -1].tolist(), arrays.memory[:, -1].tolist()) == ([cpu] * 2, [memory] * 2)
+    assert ("count" in json.loads(sent.body())["pods"]["memory_bytes"]) == (cpu != memory)

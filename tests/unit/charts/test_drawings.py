@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slackwater.charts import axes, svg
 from slackwater.charts.bars import share_bar, tank, waterfall_bar, waterfall_range
-from slackwater.charts.level_chart import LevelSample, level_chart, runs, thinned
+from slackwater.charts.level_chart import LevelSample, level_chart, runs, thinned, with_steps
 from slackwater.charts.line_charts import above, forecast_chart, limit_lane, pressure_chart
 from slackwater.charts.marks import ChartMark
 from slackwater.charts.stacks import LAYERS, stacked, water_level
@@ -122,6 +122,14 @@ def test_a_forecast_chart_stays_inside_its_picture(
 def test_a_limit_lane_stays_inside_its_picture(found: list[tuple[datetime, datetime, int]]) -> None:
     spans = [(min(a, b), max(a, b), limit) for a, b, limit in found]
     assert_inside(limit_lane(Frame(880, 22, top=0, bottom=0), START, END, spans))
+
+
+@given(samples)
+def test_an_offer_holds_until_the_next_one(found: list[LevelSample]) -> None:
+    steps = with_steps(found)
+    assert [sample for sample in steps if sample in found] == found
+    for before, after in itertools.pairwise(steps):
+        assert before.offered == after.offered or (before.at, before.used) == (after.at, after.used)
 
 
 @given(samples)

@@ -97,3 +97,25 @@ def test_a_pod_of_a_node_without_placements_is_told_so(run: Run) -> None:
     done = run("why", "pod/checkout-0", "cpuset", "--node", "edge-7")
     assert done.exit_code == 0, done.output
     assert "no CPUs were given out on node edge-7: its pods run on any" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (("--pool", "blue"), "--label, --pool, --numa"),
+        (("--numa",), "--label, --pool, --numa"),
+        (("--dry-run",), "--dry-run"),
+        (("--cpu", "2"), "--cpu"),
+        (("--name", "api"), "--name"),
+        (("--namespace", "shop"), "--namespace"),
+    ],
+)
+def test_a_flag_beside_a_workload_file_is_refused_and_nothing_runs(
+    state: Path, flags: tuple[str, ...], named: str
+) -> None:
+    line = ["exec", "--from", str(state / "job.yaml"), *flags, "--state-dir", str(state)]
+    done = CliRunner().invoke(app, line)
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (
+        2,
+        f"slackwater exec: {named}: stands beside --from; the file says it, or leave --from out",
+    )

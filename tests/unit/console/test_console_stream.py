@@ -22,6 +22,7 @@ from slackwater.console.edge.stream_routes import BY_REQUEST, KNOWN
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.intent_observed import IntentObserved
 from slackwater.events.node_liveness_changed import NodeLivenessChanged
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import InvalidInput, Unavailable
 from slackwater.model.nodes import Liveness
 
@@ -277,3 +278,18 @@ def test_what_was_never_a_place_is_refused_and_nothing_else_happens(text: str) -
     with pytest.raises(InvalidInput) as refused:
         positions_of(text, "after")
     assert (refused.value.code, refused.value.field) == ("invalid_position", "after")
+
+
+async def test_a_node_is_open_while_a_reader_follows_its_reports(world: World) -> None:
+    """So that the console reads all of them (tests/unit/console/test_console_thinning.py)."""
+    async with (
+        world.streams.opened(StreamQuery([UsageReported], ("edge-7", "rack-*"))),
+        world.streams.opened(StreamQuery(BOTH, ("edge-8",))),
+    ):
+        assert not world.streams.shows_reports_of("edge-7"), "a pattern asks for all nodes"
+    async with world.streams.opened(StreamQuery([UsageReported], ("edge-7",))):
+        async with world.streams.opened(StreamQuery([UsageReported], ("edge-7",))):
+            assert world.streams.shows_reports_of("edge-7")
+        assert world.streams.shows_reports_of("edge-7")
+        assert not world.streams.shows_reports_of("edge-8")
+    assert not world.streams.shows_reports_of("edge-7")

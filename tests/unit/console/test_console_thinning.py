@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.clock import FakeClock
 
-from slackwater.console.usecases.report_sampling import ReportSampling
+from slackwater.console.domain.fleet import FRESH
+from slackwater.console.usecases.report_sampling import TURN_SECONDS, ReportSampling
 
 
 async def rounds(
@@ -33,6 +34,30 @@ async def test_nodes_of_a_large_fleet_take_turns_and_none_is_left_out() -> None:
     read = await rounds(clock, ReportSampling(clock, 4), 200, 10.0, 60)  # 600 s: 2,400 may be read, 12,000 come
     assert 2000 <= sum(read.values()) <= 2404
     assert min(read[node] for node in range(200)) >= 0.7 * sum(read.values()) / 200
+
+
+async def test_nodes_of_a_large_fleet_have_a_report_before_they_count_as_silent() -> None:
+    clock = FakeClock()
+    thinning = ReportSampling(clock, 200)
+    await rounds(clock, thinning, 2000, 5.0, 6)
+    read = await rounds(clock, thinning, 2000, 5.0, 12)  # 60 s
+    assert min(read[node] for node in range(2000)) >= 60 / FRESH.total_seconds()
+    assert sum(read.values()) <= 60 * 2000 / TURN_SECONDS + 200
+
+
+async def test_every_report_of_an_open_node_is_read() -> None:
+    clock = FakeClock()
+    thinning = ReportSampling(clock, 200, {"node-7", "node-1999"}.__contains__)
+    await rounds(clock, thinning, 2000, 5.0, 6)
+    read = await rounds(clock, thinning, 2000, 5.0, 12)
+    assert (read[7], read[1999]) == (12, 12)
+    assert read[8] < 12
+
+
+async def test_open_nodes_are_read_within_the_budget() -> None:
+    clock = FakeClock()
+    read = await rounds(clock, ReportSampling(clock, 20, lambda node: True), 1000, 5.0, 2)
+    assert sum(read.values()) <= 20 * (10 + 1)
 
 
 async def test_a_node_that_left_does_not_lengthen_the_turns_of_the_others() -> None:

@@ -65,6 +65,11 @@ async def test_without_scenes_the_page_says_what_to_run(tmp_path: Path, content:
     assert 'href="/demo"' not in (await get(tmp_path / "demo", "/")).text
 
 
+async def test_a_scene_is_shown_once_a_turn_of_it_is_over(folder: Path) -> None:
+    write_summary(folder, lend=REPORT, cpu=SceneSummary(plan="a service beside batch"))
+    assert "lend shown, cpu pending" in (await get(folder, "/")).text
+
+
 async def test_failed_scenes_and_those_that_were_left_out_say_so(folder: Path) -> None:
     write_summary(
         folder,

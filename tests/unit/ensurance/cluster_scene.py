@@ -22,7 +22,7 @@ class ClusterScene(DocumentScene):
     terminating: frozenset[str] = frozenset()
 
     async def begin(self, **autonomy: Any) -> None:
-        await self.book.load()
+        await self.cache.load()
         event = described("n1", at=self.clock.now())
         facts = replace(event.data.facts, annotations={EVICTIONS_BY: API_SERVER}, reports=(PodDetail.READINESS,))
         await self.describe(event.model_copy(update={"data": event.data.model_copy(update={"facts": facts})}))

@@ -148,21 +148,21 @@ class Scene:
         meter = EnsuranceMetrics(Meters(self.registry))
         first = self.settings.first_policy()
         self.documents = DocumentsInForce(self.stores, first)
-        self.book = book = GuardedNodeCache(self.store, self.documents)
-        intents = IntentWriter(ENSURANCE, book, book.content, clock, lease)
+        self.cache = cache = GuardedNodeCache(self.store, self.documents)
+        intents = IntentWriter(ENSURANCE, cache, cache.content, clock, lease)
         self.guard = GuardNode(
-            book, meter, intents, self.settings.max_report_age_seconds, budget=self.settings.record_budget
+            cache, meter, intents, self.settings.max_report_age_seconds, budget=self.settings.record_budget
         )
-        self.describe = OnDescribed(book, intents)
-        self.observe = OnObserved(book, intents)
-        self.evicted = OnEvicted(book, meter, intents)
-        self.delete = OnDeleted(book, meter)
-        self.reclaims = AnswerReclaims(book, clock)
-        self.requested = OnEvictionRequested(book, intents)
-        self.reconcile = ReconcileIntents(book, intents, self.settings.silent_seconds)
+        self.describe = OnDescribed(cache, intents)
+        self.observe = OnObserved(cache, intents)
+        self.evicted = OnEvicted(cache, meter, intents)
+        self.delete = OnDeleted(cache, meter)
+        self.reclaims = AnswerReclaims(cache, clock)
+        self.requested = OnEvictionRequested(cache, intents)
+        self.reconcile = ReconcileIntents(cache, intents, self.settings.silent_seconds)
         self.renew = RenewLeases(
             ENSURANCE,
-            book.positions,
+            cache.positions,
             clock,
             meter,
             self,
@@ -172,7 +172,7 @@ class Scene:
             self.settings.silent_seconds,
             lambda: self.blocked,
         )
-        self.follow = FollowRules(book, meter, intents)
+        self.follow = FollowRules(cache, meter, intents)
         self.changes = {
             kind: ChangeResources(
                 kind, self.stores[kind], self.documents.of(kind), self.documents.hooks[kind], self.follow.catch_up
@@ -199,7 +199,7 @@ class Scene:
         return self.waiting
 
     async def open(self, *nodes: str) -> Scene:
-        await self.book.load()
+        await self.cache.load()
         for node in nodes or ("n1",):
             await self.describe(described(node, at=self.clock.now()))
         return self

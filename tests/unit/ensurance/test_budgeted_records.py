@@ -63,7 +63,7 @@ async def test_a_later_record_lists_what_had_none_also_after_a_restart() -> None
     unrecorded = int(counted(scene, "listed"))
     scene.settings = EnsuranceSettings(record_burst_bytes=10**6, record_bytes_per_hour=10**6)
     scene.start()
-    await scene.book.load()
+    await scene.cache.load()
     await scene.clock.advance(3600)
     await throttled_and_restored(scene)
     first = scene.records()[0]

@@ -14,14 +14,14 @@ CALM, ABOVE = 0.02, 0.4
 
 
 def last_seen(scene: Scene, node: str) -> int | None:
-    known = scene.book.node(node)
+    known = scene.cache.node(node)
     assert known is not None
     return None if known.last_report is None else known.last_report.sequence
 
 
 async def passes(scene: Scene, *, held: str, node: str, pressure: float = CALM) -> bool:
     """Whether a report of `node` is handled while the turn about `held` lasts."""
-    async with scene.book.lock(held):
+    async with scene.cache.lock(held):
         handling = asyncio.create_task(scene.guard(reported(1, at=scene.clock.now(), pressure=pressure, node=node)))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def test_what_is_taken_and_given_back_on_one_node_waits_for_no_other() -> 
     passed = []
     for sequence in range(1, 32):
         pressure = ABOVE if sequence == 1 else CALM
-        async with scene.book.lock("n2"):
+        async with scene.cache.lock("n2"):
             prod = 1000 if sequence == 1 else 300
             report = reported(sequence, at=scene.clock.now(), pressure=pressure, prod=prod)
             handling = asyncio.create_task(scene.guard(report))
@@ -67,20 +67,20 @@ async def test_what_is_taken_and_given_back_on_one_node_waits_for_no_other() -> 
 
 
 async def fail_about_n1(scene: Scene) -> None:
-    async with scene.book.lock("n1"), scene.book.transaction():
-        assert scene.book.is_free("n2"), "nothing has failed yet"
+    async with scene.cache.lock("n1"), scene.cache.transaction():
+        assert scene.cache.is_free("n2"), "nothing has failed yet"
         raise Unavailable("PostgreSQL went away")
 
 
 async def test_after_a_failed_transaction_every_report_waits_for_the_write() -> None:
     scene = await Scene().open("n1", "n2")
-    assert scene.book.is_free("n2")
+    assert scene.cache.is_free("n2")
     with pytest.raises(Unavailable):
         await fail_about_n1(scene)
-    assert not scene.book.is_free("n2")
+    assert not scene.cache.is_free("n2")
     await scene.guard(reported(1, at=scene.clock.now(), pressure=CALM, node="n2"))
     assert last_seen(scene, "n2") == 1
-    assert scene.book.is_free("n2"), "it was read again"
+    assert scene.cache.is_free("n2"), "it was read again"
 
 
 async def test_ignored_reports_are_recorded_as_before_and_known_nodes_only_pass() -> None:

@@ -111,7 +111,7 @@ async def test_a_node_that_falls_silent_counts_as_open_and_is_closed_anew_only_b
     await scene.clock.advance(121)
     await scene.renew()
     assert len(told(scene)) == 1
-    assert scene.book.closed(scene.clock.now()) == 0
+    assert scene.cache.closed(scene.clock.now()) == 0
     await scene.report(0.02)
     assert (told(scene)[-1].closed, told(scene)[-1].reason) == (False, "scheduling_lapsed")
     assert not replayed(scene.records()[-1])["is_disabled"]
@@ -216,7 +216,7 @@ async def test_what_is_closed_survives_a_restart() -> None:
     scene = await closing()
     await scene.report(0.2)
     scene.start()
-    await scene.book.load()
+    await scene.cache.load()
     await scene.report(0.2)
     assert len(told(scene)) == 1
     for _ in range(4):
@@ -227,7 +227,7 @@ async def test_what_is_closed_survives_a_restart() -> None:
 async def test_closed_nodes_are_counted() -> None:
     scene = await closing()
     await scene.report(0.2)
-    assert scene.book.closed(scene.clock.now()) == 1
+    assert scene.cache.closed(scene.clock.now()) == 1
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.booleans()), max_size=30), st.sampled_from([10.0, 120.0]))

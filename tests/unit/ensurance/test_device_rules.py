@@ -112,7 +112,7 @@ async def test_the_relief_is_that_of_the_series_that_the_rule_selects() -> None:
     await tell(scene, disks=(DiskUse("vda", 0.2), DiskUse("vdb", 0.97)))
     (effect,) = scene.published(EffectMeasured)
     assert (effect.data.before, effect.data.after, effect.data.relieved) == (0.95, 0.2, True)
-    assert scene.book.standing("default").state.missed_in_a_row == 0
+    assert scene.cache.standing("default").state.missed_in_a_row == 0
 
 
 async def test_a_waterline_that_is_crossed_when_it_is_reached_is_not_relieved_while_it_is_reached() -> None:
@@ -145,7 +145,7 @@ async def test_an_agent_that_is_alone_reads_what_the_service_reads() -> None:
     await scene.open()
     event = reported(1, at=scene.clock.now(), pressure=0.1, prod=500, batch={"b1": 700})
     report = event.data.model_copy(update={"disks": DISKS, "links": LINKS, "node_pressure": PRESSED})
-    guarded = scene.book.node("n1")
+    guarded = scene.cache.node("n1")
     assert guarded is not None
     service = view_of(report, guarded)
     pods: list[Pod] = [one.pod for one in report.pods]

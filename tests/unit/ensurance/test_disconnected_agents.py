@@ -60,7 +60,7 @@ async def test_its_report_renews_the_lease() -> None:
     scene = await Scene().open()
     await hearing(scene, 61)
     await scene.reconcile()
-    assert scene.book.contacts.released_at == {}
+    assert scene.cache.contacts.released_at == {}
 
 
 async def test_an_agent_still_disconnected_after_two_renewals_is_notified_again_and_again_if_that_is_lost() -> None:
@@ -86,4 +86,4 @@ async def test_an_agent_that_reconnected_is_not_notified_again() -> None:
     await scene.report(0.0)
     await scene.clock.advance(5)
     assert await scene.reconcile() == 0
-    assert scene.clock.now() - scene.book.contacts.last_report_at["n1"] == timedelta(seconds=5)
+    assert scene.clock.now() - scene.cache.contacts.last_report_at["n1"] == timedelta(seconds=5)

@@ -70,7 +70,7 @@ async def test_a_workload_that_comes_back_and_is_evicted_again_is_counted_after_
     await scene.ended(EvictionOutcome.TERMINATED)
     await scene.report(0.0, batch={})
     scene.start()
-    await scene.book.load()
+    await scene.cache.load()
     await scene.clock.advance(130)
     scene.sequence += 1
     event = reported(scene.sequence, at=scene.clock.now(), pressure=0.2, batch={"b1": 300})

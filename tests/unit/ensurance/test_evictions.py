@@ -110,13 +110,13 @@ async def test_an_eviction_that_is_answered_twice_changes_nothing_more(again: Ev
     await scene.report(0.2, batch=CROWD)
     (item,) = scene.intents()[-1].evictions
     await scene.ended(EvictionOutcome.KILLED)
-    before = scene.intents(), scene.book.node("n1")
+    before = scene.intents(), scene.cache.node("n1")
     answer = EvictionCompleted(
         id=item.id, node="n1", pod_uid=item.pod_uid, writer="ensurance", outcome=again,
         completed_at=scene.clock.now() + timedelta(seconds=1), decision_id=item.decision_id,
     )  # fmt: skip
     await scene.evicted(event_of(answer, source="agent", time=answer.completed_at))
-    assert (scene.intents(), scene.book.node("n1")) == before
+    assert (scene.intents(), scene.cache.node("n1")) == before
 
 
 @pytest.mark.parametrize("outcome", list(EvictionOutcome))
@@ -125,15 +125,15 @@ async def test_an_agent_that_knows_the_id_of_another_nodes_eviction_changes_noth
     await scene.describe(described("n2", at=scene.clock.now()))
     await scene.report(0.2, batch=CROWD)
     (item,) = scene.intents()[-1].evictions
-    before, standing = scene.book.nodes(), scene.standings.get("default")
+    before, standing = scene.cache.nodes(), scene.standings.get("default")
     forged = EvictionCompleted(
         id=item.id, node="n2", pod_uid=item.pod_uid, writer="ensurance", outcome=outcome,
         completed_at=scene.clock.now(), decision_id=item.decision_id,
     )  # fmt: skip
     await scene.evicted(event_of(forged, source="agent", time=forged.completed_at))
-    assert (scene.book.nodes(), scene.standings.get("default")) == (before, standing)
+    assert (scene.cache.nodes(), scene.standings.get("default")) == (before, standing)
     await scene.ended(EvictionOutcome.TERMINATED)
-    assert not scene.book.node("n1").evictions  # type: ignore[union-attr]
+    assert not scene.cache.node("n1").evictions  # type: ignore[union-attr]
 
 
 async def test_the_effect_is_measured_once_the_last_of_a_decision_has_ended() -> None:
@@ -190,7 +190,7 @@ async def test_a_restart_forgets_no_eviction_and_asks_for_none_twice() -> None:
     await scene.report(0.2, batch=CROWD)
     ids = [item.id for item in scene.intents()[-1].evictions]
     scene.start()
-    await scene.book.load()
+    await scene.cache.load()
     await scene.reconcile.acquire(ALL_PARTITIONS)
     assert [item.id for item in scene.intents()[-1].evictions] == ids
     await scene.report(0.2, batch=CROWD)
@@ -272,7 +272,7 @@ async def test_evictions_that_bring_no_relief_make_the_pool_step_back() -> None:
     standing = scene.standings["default"]
     assert standing.state.because == "1 evictions in a row brought no relief"
     scene.start()
-    await scene.book.load()
+    await scene.cache.load()
     await scene.report(0.2, batch={"b2": 200, "b3": 100})
     assert items(scene) == [], "a restarted replica has it too"
 
@@ -357,9 +357,9 @@ async def test_a_throttle_and_an_eviction_share_one_report_and_go_no_further_tha
 async def test_a_report_of_an_unknown_pool_follows_the_cluster() -> None:
     scene = await evicting()
     await scene.change(mode="observe")
-    node = scene.book.node("n1")
+    node = scene.cache.node("n1")
     assert node is not None
-    assert scene.book.options(node, scene.clock.now()).mode == "evict"
+    assert scene.cache.options(node, scene.clock.now()).mode == "evict"
     await scene.changes[AUTONOMY].delete("default")
-    assert scene.book.options(node, scene.clock.now()).mode == "observe"
+    assert scene.cache.options(node, scene.clock.now()).mode == "observe"
     assert reported(1, at=scene.clock.now(), pressure=0.1).data.node == "n1"

@@ -83,7 +83,7 @@ async def test_evictions_that_end_no_pod_do_not_count_for_the_pool(outcome: Evic
 async def test_a_restart_keeps_what_awaits_its_answer() -> None:
     scene = await scene_of_a_cluster()
     scene.start()
-    await scene.book.load()
+    await scene.cache.load()
     await scene.sample(0.2)
     assert scene.asked() == ["b1"]
     await scene.sample(0.2, seconds=ANSWER_SECONDS)

@@ -227,13 +227,13 @@ async def test_what_another_process_wrote_is_read_before_the_next_try() -> None:
     other = Scene(clock=scene.clock, database=scene.database)
     other.store = scene.store
     other.start()
-    await other.book.load()
+    await other.cache.load()
     await scene.report(0.2)
     other.sequence = 1
     with pytest.raises(Exception, match="version"):
         await other.report(0.2)
     await other.report(0.2)
-    assert other.book.node("n1").generation >= 2  # type: ignore[union-attr]  # it is there: the other one described it
+    assert other.cache.node("n1").generation >= 2  # type: ignore[union-attr]  # it is there: the other one described it
 
 
 # ---- what the node says

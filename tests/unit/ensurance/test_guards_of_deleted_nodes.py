@@ -25,13 +25,13 @@ async def test_a_deleted_node_leaves_nothing_and_begins_anew_when_it_is_back() -
     await scene.clock.advance(60)
     await scene.delete(deleted(scene))
     assert "n1" not in scene.rows
-    assert scene.book.node("n1") is None
-    assert "n1" not in scene.book.contacts.last_report_at
+    assert scene.cache.node("n1") is None
+    assert "n1" not in scene.cache.contacts.last_report_at
     assert not scene.registry.get_sample_value(REMAINING)
     await scene.delete(deleted(scene))  # redelivered, or never known
     await scene.clock.advance(60)
     await scene.describe(described(at=scene.clock.now()))
-    again = scene.book.node("n1")
+    again = scene.cache.node("n1")
     assert again is not None
     assert (again.generation, again.decisions) == (1, ())
 
@@ -39,7 +39,7 @@ async def test_a_deleted_node_leaves_nothing_and_begins_anew_when_it_is_back() -
 async def test_a_node_that_was_described_after_its_deletion_stays() -> None:
     scene = await Scene().open()
     await scene.delete(deleted(scene, seconds=-1))
-    assert scene.book.node("n1") is not None
+    assert scene.cache.node("n1") is not None
     await scene.describe(described(at=scene.clock.now() - timedelta(hours=1)))  # redelivered
     await scene.delete(deleted(scene, seconds=-1))
-    assert scene.book.node("n1") is not None
+    assert scene.cache.node("n1") is not None

@@ -115,35 +115,35 @@ async def test_what_each_intent_and_record_would_repeat_is_bounded(spec: Any, pr
 
 async def test_decisions_go_on_between_the_nodes_that_follow_a_document() -> None:
     scene = await slow_scene(3 * AT_ONCE)
-    names = [node.node for node in scene.book.nodes()]
-    generations = {node.node: node.generation for node in scene.book.nodes()}
+    names = [node.node for node in scene.cache.nodes()]
+    generations = {node.node: node.generation for node in scene.cache.nodes()}
     followed = list[int]()
 
     async def change() -> None:
         """What a decision on the last node does while the others follow."""
-        while scene.book.rules.revision == before:
+        while scene.cache.rules.revision == before:
             await asyncio.sleep(0)
-        async with scene.book.lock(names[-1]):
-            followed.append(sum(node.generation > generations[node.node] for node in scene.book.nodes()))
+        async with scene.cache.lock(names[-1]):
+            followed.append(sum(node.generation > generations[node.node] for node in scene.cache.nodes()))
 
-    before = scene.book.rules.revision
+    before = scene.cache.rules.revision
     changing = asyncio.create_task(change())
     await scene.apply(POD_QOS, "default", BE)
     await changing
     assert followed[0] < len(names)
-    assert all(node.generation == generations[node.node] + 1 for node in scene.book.nodes())
+    assert all(node.generation == generations[node.node] + 1 for node in scene.cache.nodes())
 
 
 async def test_of_many_changes_at_once_each_node_declares_the_last() -> None:
     scene = await slow_scene(2 * AT_ONCE)
-    generations = {node.node: node.generation for node in scene.book.nodes()}
+    generations = {node.node: node.generation for node in scene.cache.nodes()}
     await asyncio.gather(*(scene.apply(POD_QOS, f"p{number}", BE) for number in range(10)))
-    assert {node.policy_generation for node in scene.book.nodes()} == {scene.book.rules.revision}
-    assert all(node.generation < generations[node.node] + 10 for node in scene.book.nodes())
+    assert {node.policy_generation for node in scene.cache.nodes()} == {scene.cache.rules.revision}
+    assert all(node.generation < generations[node.node] + 10 for node in scene.cache.nodes())
 
 
 async def test_an_unchanged_document_leaves_the_rulebook_as_it_is() -> None:
     scene = await DocumentScene().open("n1")
-    rules = scene.book.rules
+    rules = scene.cache.rules
     await scene.follow.catch_up()
-    assert scene.book.rules is rules
+    assert scene.cache.rules is rules

@@ -24,12 +24,12 @@ async def reading(position: int = 7) -> Scene:
     scene = await Scene().open()
     await scene.report(0.0)
     scene.held = {MINE: 41}
-    scene.book.positions.record("n1", position)
+    scene.cache.positions.record("n1", position)
     return scene
 
 
 def known(scene: Scene, node: str = "n1") -> GuardedNode:
-    found = scene.book.node(node)
+    found = scene.cache.node(node)
     assert found is not None
     return found
 
@@ -71,17 +71,17 @@ async def test_an_owner_that_has_read_nothing_renews_no_lease() -> None:
 
 async def test_what_another_owner_read_before_does_not_count() -> None:
     scene = await reading()
-    scene.book.drop([MINE])
+    scene.cache.drop([MINE])
     assert await scene.renew() == 0
-    scene.book.positions.record("n1", 9)  # it was still in hand
-    await scene.book.acquire([MINE], scene.clock.now())
+    scene.cache.positions.record("n1", 9)  # it was still in hand
+    await scene.cache.acquire([MINE], scene.clock.now())
     assert await scene.renew() == 0
 
 
 async def test_an_intent_that_cannot_get_out_holds_up_its_partition_alone() -> None:
     scene = await reading()
     scene.held = {MINE: 41, OTHER: 42}
-    scene.book.positions.by_partition[OTHER] = 7
+    scene.cache.positions.by_partition[OTHER] = 7
     scene.waiting = {MINE: scene.renew.interval_seconds + 0.1, OTHER: scene.renew.interval_seconds - 0.1}
     assert await scene.renew() == 1
     assert [told.partition for told in scene.told] == [OTHER]
@@ -105,7 +105,7 @@ async def test_where_nothing_is_read_any_more_nothing_is_renewed() -> None:
     assert await scene.renew() == 1
     await scene.clock.advance(1)
     assert await scene.renew() == 0
-    scene.book.positions.record("n1", 1)
+    scene.cache.positions.record("n1", 1)
     assert await scene.renew() == 1
     assert scene.told[-1].read_up_to == 1, "the last counts, not the highest"
 
@@ -155,7 +155,7 @@ async def test_a_node_whose_reports_cannot_be_used_is_left_like_a_silent_one() -
         await scene.clock.advance(5)
         scene.sequence += 1
         await scene.guard(reported(scene.sequence, at=scene.clock.now() - timedelta(minutes=5), pressure=0.9))
-        scene.book.positions.record("n1", 100 + scene.sequence)
+        scene.cache.positions.record("n1", 100 + scene.sequence)
         assert await scene.renew() == 1
         await scene.reconcile()
     assert scene.intents()[-1].lease_seconds == 0
@@ -192,12 +192,12 @@ async def test_agents_are_notified_when_their_pool_may_do_less_disconnected_and_
     await scene.report(0.0)
     assert await scene.reconcile() == 0
     pool, said = known(scene).pool, scene.intents()[-1].rules
-    granted = scene.book.rules.autonomy_of(pool)
+    granted = scene.cache.rules.autonomy_of(pool)
     stepped = AutonomyState(granted.generation, stepped_back_at=scene.clock.now(), because="a test")
-    scene.book.stands(PoolStanding(pool, state=stepped))
+    scene.cache.stands(PoolStanding(pool, state=stepped))
     assert [await scene.reconcile(), await scene.reconcile()] == [1, 0]
     assert scene.intents()[-1].rules != said
-    scene.book.stands(PoolStanding(pool))
+    scene.cache.stands(PoolStanding(pool))
     assert await scene.reconcile() == 1
     assert scene.intents()[-1].rules == said
 
@@ -206,7 +206,7 @@ async def test_a_fleet_is_declared_in_parts_between_which_reports_have_their_tur
     scene = await reading()
     one = known(scene)
     for number in range(500):
-        scene.book.put(replace(one, node=f"node-{number}", version=0))
+        scene.cache.put(replace(one, node=f"node-{number}", version=0))
     writes = scene.database.writes
     assert await scene.reconcile.acquire(ALL_PARTITIONS) == 501
     assert scene.database.writes - writes == 3

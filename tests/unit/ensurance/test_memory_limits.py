@@ -174,7 +174,7 @@ async def test_limits_return_to_the_original_and_the_record_says_complete() -> N
     assert (record.kind, record.subject, record.reason) == ("restore", "memory", "restore_complete")
     assert record.actions[0].memory is not None
     assert record.actions[0].memory.after_bytes is None
-    assert scene.book.node("n1").decisions == ()  # type: ignore[union-attr]
+    assert scene.cache.node("n1").decisions == ()  # type: ignore[union-attr]
 
 
 async def test_the_effect_is_measured_when_the_page_cache_had_time() -> None:

@@ -37,14 +37,14 @@ async def test_a_node_whose_every_report_fails_is_set_aside_and_the_others_are_g
     broken("n1", ZeroDivisionError("division by zero"))
     with pytest.raises(ZeroDivisionError):
         await scene.guard(reported(1, at=scene.clock.now(), pressure=ABOVE))
-    assert not scene.book.quarantine.holds_node("n1")
+    assert not scene.cache.quarantine.holds_node("n1")
     with pytest.raises(ZeroDivisionError):
         await scene.guard(reported(1, at=scene.clock.now(), pressure=ABOVE))  # the same again proves nothing
-    assert not scene.book.quarantine.holds_node("n1")
+    assert not scene.cache.quarantine.holds_node("n1")
     await scene.clock.advance(1)
     await scene.guard(reported(2, at=scene.clock.now(), pressure=ABOVE))
-    assert scene.book.quarantine.holds_node("n1")
-    assert scene.book.node("n1") is None
+    assert scene.cache.quarantine.holds_node("n1")
+    assert scene.cache.node("n1") is None
     await scene.guard(reported(1, at=scene.clock.now(), pressure=ABOVE, node="n2"))
     assert [record.node for record in scene.records()] == ["n2"]
 
@@ -56,4 +56,4 @@ async def test_reports_that_are_refused_say_nothing_about_their_node(broken: Cal
         with pytest.raises(InvalidInput):
             await scene.guard(reported(sequence, at=scene.clock.now(), pressure=ABOVE))
         await scene.clock.advance(1)
-    assert not scene.book.quarantine.holds_node("n1")
+    assert not scene.cache.quarantine.holds_node("n1")

@@ -55,7 +55,7 @@ async def test_a_rule_on_it_is_stored_survives_a_restart_and_evicts_exactly_as_f
     await scene.changes[NODE_QOS].put(wanted)
     assert (await scene.changes[NODE_QOS].read("evicting")).spec == wanted.spec
     scene.start()
-    await scene.book.load()
+    await scene.cache.load()
     await scene.report(0.0, batch=CROWD)
     assert [item.pod_uid for item in scene.intents()[-1].evictions] == ["b1", "b2"], "1 too many, and 10 % more"
     assert scene.records()[-1].rule == "crowded"
@@ -73,7 +73,7 @@ async def test_once_it_is_uninstalled_its_rules_rest_and_those_beside_them_hold(
         spec = {"metadata": {"name": "evicting"}, "spec": {"rules": [RULE, pressed]}}
         await scene.changes[NODE_QOS].put(NodeQosRules.model_validate(spec))
     scene.start()
-    await scene.book.load()
+    await scene.cache.load()
     await scene.report(0.0, batch=CROWD)
     assert scene.records() == []
     await scene.report(0.2, batch={"b1": 300, "b2": 200})

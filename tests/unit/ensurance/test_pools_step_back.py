@@ -27,7 +27,7 @@ class PoolScene(DocumentScene):
 
     def start(self) -> None:
         super().start()
-        self.look = PoolAutonomy(self.book, self.clock, self.guard._meter)
+        self.look = PoolAutonomy(self.cache, self.clock, self.guard._meter)
 
     def steps(self) -> list[DecisionRecord]:
         return [one for one in self.records() if one.kind == "autonomy"]
@@ -79,7 +79,7 @@ async def test_it_comes_forward_when_its_hold_is_over_and_the_guard_is_content()
     ]  # fmt: skip
     assert told(scene.steps()[-1])[2:] == ("evict", "600 s have passed")
     scene.start()
-    await scene.book.load()
+    await scene.cache.load()
     assert await scene.look() == 0, "a restarted replica publishes nothing twice"
 
 
@@ -167,7 +167,7 @@ async def test_rest_has_the_mode_of_each_pool_and_its_end() -> None:
 async def test_a_replica_without_a_node_of_the_pool_leaves_it_to_the_others() -> None:
     scene = await stepped_back()
     await scene.clock.advance(5000)
-    for node in scene.book.nodes():
-        del scene.book._nodes[node.node]
+    for node in scene.cache.nodes():
+        del scene.cache._nodes[node.node]
     assert await scene.look() == 0
     assert len(scene.steps()) == 1

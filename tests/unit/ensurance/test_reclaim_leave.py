@@ -23,8 +23,8 @@ PER_HOUR = 3
 async def evicting() -> Scene:
     scene = await Scene().open()
     await scene.change(mode="evict")
-    rules = scene.book.rules
-    scene.book._rules = replace(rules, cluster=replace(rules.cluster, mode=Mode.EVICT, evictions_per_hour=PER_HOUR))
+    rules = scene.cache.rules
+    scene.cache._rules = replace(rules, cluster=replace(rules.cluster, mode=Mode.EVICT, evictions_per_hour=PER_HOUR))
     return scene
 
 
@@ -69,7 +69,7 @@ async def test_requests_that_wait_are_answered_at_once_and_repeats_are_counted_o
     await scene.reclaims([request_of(scene, "first", 2)])
     repeated = scene.published(ReclaimAnswered)[-1].data
     assert repeated == answers[0], "it says until when the grant may be used, as before"
-    assert len(scene.book.standing("default").state.evictions_at) == 3
+    assert len(scene.cache.standing("default").state.evictions_at) == 3
     await scene.clock.advance(1.0)
     await scene.reclaims([request_of(scene, "first", 2)])
     assert scene.published(ReclaimAnswered)[-1].data.granted == (), "the grant has lapsed: it is a new request"

@@ -141,11 +141,11 @@ class Replica:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Replica]:
-        await self.scene.book.load(self.mine)
+        await self.scene.cache.load(self.mine)
         async with AsyncExitStack() as stack:
             scene = self.scene
             handlers = scene.guard, scene.describe, scene.observe, scene.evicted, scene.delete
-            for consumer in consumers(scene.book, *handlers, scene.reclaims, scene.requested):
+            for consumer in consumers(scene.cache, *handlers, scene.reclaims, scene.requested):
                 opened = await stack.enter_async_context(consumer.open(self.bus, self.mine.__contains__))
                 await opened.acquire(self.mine)
             yield self

@@ -36,7 +36,7 @@ def test_only_what_is_granted_has_to_end_and_an_order_as_a_whole(snapshot: Quota
     assert told_apart.ungranted == plan.ungranted
     for before, place in zip(plan.places, told_apart.places, strict=True):
         is_open = before.reason is WaitReason.BUDGET and not orders[place.claim] & refused
-        assert place.reason is (WaitReason.LEAVE if is_open else before.reason)
+        assert place.reason is (WaitReason.GRANT if is_open else before.reason)
 
 
 @settings(max_examples=50)

@@ -46,6 +46,28 @@ async def both(world: World, intervals: int, behind: float = 0.0) -> list[str]:
     return verdicts
 
 
+async def test_a_copy_of_an_agents_machine_is_named_too(world: World) -> None:
+    """It has the boot and the sequence of the first: only what it measured, and when, is another."""
+    verdicts = []
+    for sequence in range(1, 20):
+        assert await reported(world, sequence, NEW) == "done"
+        await world.clock.advance(INTERVAL / 2)
+        verdicts.append(await reported(world, sequence, NEW))
+        await world.clock.advance(INTERVAL / 2)
+    assert verdicts == [Refusal.REPLAYED_SEQUENCE] * 7 + [Refusal.DUPLICATE_AGENT] * 12
+    assert announced(world)
+
+
+async def test_reports_that_come_again_are_no_second_agent(world: World) -> None:
+    for sequence in range(1, 20):
+        sampled_at = world.clock.now()
+        assert await reported(world, sequence, NEW) == "done"
+        await world.clock.advance(INTERVAL)
+        behind = (world.clock.now() - sampled_at).total_seconds()
+        assert await reported(world, sequence, NEW, behind) == Refusal.REPLAYED_SEQUENCE
+    assert not announced(world)
+
+
 @pytest.mark.parametrize("behind", [0.0, 20.0], ids=["clocks agree", "clock behind"])
 async def test_a_second_agent_is_named_once_both_have_reported_for_half_a_minute(world: World, behind: float) -> None:
     assert await reported(world, 200, OLD, behind) == "done"

@@ -87,7 +87,7 @@ class MoveScene:
 
     @asynccontextmanager
     async def guarded(self, autonomy: Mapping[str, Any] | None = None) -> AsyncIterator[None]:
-        """Ensurance, which gives leave as this Autonomy says."""
+        """Ensurance, which gives a grant as this Autonomy says."""
         async with self.scene.running(build_ensurance, EnsuranceSettings()) as ensurance:
             async with client_of(ensurance) as client:
                 item = {"kind": "Autonomy", "metadata": {"name": "default"}, "spec": autonomy or {"mode": "evict"}}

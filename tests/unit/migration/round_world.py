@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from slackwater.descheduling.placement import PODS, PlacedPod, PlacementNode
 from slackwater.migration.domain.migration_round import MigrationAsks, RoundResult, RoundWorld, migration_round
 from slackwater.migration.domain.sightings import SeenCluster, SeenPod, SeenStart
-from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MigrationLedger, StoredJob, answer_key
+from slackwater.migration.domain.stored_jobs import EvictionAnswer, GrantAnswer, MigrationLedger, StoredJob, answer_key
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
@@ -52,8 +52,8 @@ class RoundWorldState:
     agents: dict[str, PlainAgent] = field(default_factory=lambda: {name: PlainAgent() for name in NODES})
     requests: dict[str, JobRequest] = field(default_factory=dict)
     withdrawn: set[str] = field(default_factory=set)
-    said: dict[str, EvictionSaid] = field(default_factory=dict)
-    leaves: dict[str, LeaveSaid] = field(default_factory=dict)
+    said: dict[str, EvictionAnswer] = field(default_factory=dict)
+    grants: dict[str, GrantAnswer] = field(default_factory=dict)
     evicted: list[str] = field(default_factory=list)
     evicted_by: dict[str, str] = field(default_factory=dict)
     """By pod, the id of the job."""
@@ -134,7 +134,7 @@ class RoundWorldState:
     def _answer(self, node: str, id_: str, outcome: EvictionOutcome) -> None:
         assert id_ not in self.agents[node].done, "carried out twice"
         self.agents[node].done.add(id_)
-        said = EvictionSaid(node, id_, outcome.value, "", self.now_s, self.now_s)
+        said = EvictionAnswer(node, id_, outcome.value, "", self.now_s, self.now_s)
         self.said[said.key] = said
 
     def round(self) -> RoundResult:
@@ -153,9 +153,9 @@ class RoundWorldState:
             self.declared_starts[declared.node] = {
                 each.start_id: each.job.start_by_s or 0.0 for each in declared.starts
             }
-        for asked in result.leave:
+        for asked in result.grant_requests:
             granted = tuple(job for job, _ in asked.pools)
-            self.leaves[asked.request] = LeaveSaid(asked.request, granted, "", None, self.now_s + 120)
+            self.grants[asked.request] = GrantAnswer(asked.request, granted, "", None, self.now_s + 120)
         return result
 
     def _seen(self) -> SeenCluster:
@@ -172,7 +172,7 @@ class RoundWorldState:
             fresh={name for name, agent in self.agents.items() if self.now_s - agent.reported_s <= 60.0},
             pools=dict.fromkeys(NODES, "default"),
             evictions=dict(self.said),
-            leaves=dict(self.leaves),
+            grants=dict(self.grants),
             observed={name: agent.observed for name, agent in self.agents.items()},
             starts={
                 answer_key(name, id_): start for name, agent in self.agents.items() for id_, start in agent.told.items()

@@ -12,7 +12,7 @@ from move_scenes import MoveScene, move
 
 from slackwater.events.disruption_budget_changed import DisruptionBudgetChanged
 from slackwater.migration.domain.disruption_budgets import CLOCKS_S, UNCOUNTED_S, budgets_of, taken_pods
-from slackwater.migration.domain.stored_jobs import EvictionSaid, MovedPod, StoredJob, TakenPod
+from slackwater.migration.domain.stored_jobs import EvictionAnswer, MovedPod, StoredJob, TakenPod
 from slackwater.migration.usecases.budgets_read import BudgetsRead, seen_budget
 from slackwater.model.nodes import PodDetail
 from slackwater.model.pods import PodStatus
@@ -97,7 +97,7 @@ def test_ended_pods_are_kept_once_each_until_a_budget_has_counted_them() -> None
     assert taken_pods(taken, after, after, {}, now_s + UNCOUNTED_S - 1) == taken
     assert taken_pods(taken, {}, after, {}, now_s + 1) == taken, "a pod is taken once"
     assert taken_pods(taken, after, after, {}, now_s + UNCOUNTED_S) == ()
-    said = {gone.eviction_key: EvictionSaid(gone.job.node, gone.eviction_id, "terminated", "", now_s + 200.0, now_s)}
+    said = {gone.eviction_key: EvictionAnswer(gone.job.node, gone.eviction_id, "terminated", "", now_s + 200.0, now_s)}
     late = taken_pods((), {"first": moved("first")}, {"first": gone}, said, now_s)
     assert [pod.gone_s for pod in late] == [now_s + 200.0], "the clock of this service was behind that of the agent"
     assert taken_pods(late, after, {"first": gone}, {}, now_s + 100.0) == late

@@ -7,11 +7,11 @@ from dataclasses import replace
 from round_world import RoundWorldState
 
 from slackwater.migration.domain.eviction_documents import AGAIN_S, START_AGAIN_S, documents_after
-from slackwater.migration.domain.eviction_leave import asks, with_answer
+from slackwater.migration.domain.eviction_grant import asks, with_answer
 from slackwater.migration.domain.job_intake import intake
 from slackwater.migration.domain.move_views import candidates, claimed_pods
 from slackwater.migration.domain.sightings import SeenCluster
-from slackwater.migration.domain.stored_jobs import EvictionLeave, LeaveSaid, MigrationLedger, MovedPod, StoredJob
+from slackwater.migration.domain.stored_jobs import EvictionGrant, GrantAnswer, MigrationLedger, MovedPod, StoredJob
 from slackwater.model.eviction_outcomes import EvictionOutcome
 from slackwater.podmigration.documents import JobRequest
 from slackwater.podmigration.jobs import MigrationJob, MigrationMode, MigrationPhase, MigrationStep, MoveOutcome
@@ -114,16 +114,16 @@ def test_a_start_whose_end_is_not_known_is_declared_again() -> None:
 
 
 def test_an_answer_does_not_change_a_job_that_has_ended() -> None:
-    leave = EvictionLeave("ask", 5.0)
-    seen = SeenCluster(leaves={"ask": LeaveSaid("ask", (), "the budget is used", None, 60.0)})
-    admitted = replace(job("a", step=MigrationStep.ADMITTED), leave=leave)
-    ended = replace(job("b", step=MigrationStep.ENDED, message="no node"), leave=leave)
+    grant = EvictionGrant("ask", 5.0)
+    seen = SeenCluster(grants={"ask": GrantAnswer("ask", (), "the budget is used", None, 60.0)})
+    admitted = replace(job("a", step=MigrationStep.ADMITTED), grant=grant)
+    ended = replace(job("b", step=MigrationStep.ENDED, message="no node"), grant=grant)
     assert with_answer(admitted, seen).job.message == "the budget is used"
     assert with_answer(ended, seen) == ended
 
 
 def test_leave_that_a_clock_ahead_asked_for_is_asked_for_again() -> None:
-    refused = EvictionLeave("ask", 1_000.0, because="in mode throttle", again_s=4_600.0)
-    stored = replace(job("a", step=MigrationStep.ADMITTED), leave=refused)
+    refused = EvictionGrant("ask", 1_000.0, because="in mode throttle", again_s=4_600.0)
+    stored = replace(job("a", step=MigrationStep.ADMITTED), grant=refused)
     assert asks(stored, 700.0)
     assert not asks(stored, 1_001.0)

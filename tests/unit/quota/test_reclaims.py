@@ -22,7 +22,7 @@ from slackwater.model.pods import Pod
 from slackwater.model.quantities import Resources
 from slackwater.model.tiers import QoSClass, Tier
 from slackwater.quota.domain.finding_replay import replay_observation
-from slackwater.quota.domain.reclaim_leave import REFUSED_S, UNANSWERED_S, ReclaimLeave, answered, asked
+from slackwater.quota.domain.reclaim_grant import REFUSED_S, UNANSWERED_S, ReclaimGrant, answered, asked
 
 PATH_A, PATH_B = "/v1/quotas/team-a/claims", "/v1/quotas/team-b/claims"
 
@@ -110,7 +110,7 @@ async def test_what_runs_is_started_and_what_has_to_end_is_evicted_with_its_grac
         await both.borrow(client, 2)
         assert [(await of(client, name))["state"] for name in ("b0", "b1")] == ["started", "started"]
         asked = (await client.post(PATH_A, json=claim("a0", 5))).json()
-        assert (asked["state"], asked["reason"]) == ("queued", "claim_queued_leave"), "leave comes first"
+        assert (asked["state"], asked["reason"]) == ("queued", "claim_queued_grant"), "grant comes first"
         assert ": the pool was asked at 00:00:06Z and has not answered" in asked["message"]
         await both.node.report(4)
         (requested,) = both.scene.published("eviction.requested")
@@ -152,7 +152,7 @@ async def test_a_pool_that_may_not_evict_reclaims_nothing_that_runs() -> None:
         told = [each for ledger in both.scene.published("quota.accounted") for each in ledger.queue]
         reasons = [each.reason for each in told if each.claim == "a0"]
         assert reasons[-1] == "budget"
-        assert "leave" not in reasons[reasons.index("budget") :], "it is asked again, and was refused before"
+        assert "grant" not in reasons[reasons.index("budget") :], "it is asked again, and was refused before"
         assert "pool default is in mode throttle" in told[-1].message
         assert both.scene.published("eviction.requested") == []
         assert {(await of(client, name))["state"] for name in ("b0", "b1")} == {"started"}
@@ -182,7 +182,7 @@ async def test_without_an_answer_the_pool_does_not_count_as_having_refused() -> 
         await client.post(PATH_A, json=claim("a0", 6))
         await scene.scene.advance(25.0)
         waiting = await of(client, "a0")
-        assert waiting["reason"] == "claim_queued_leave"
+        assert waiting["reason"] == "claim_queued_grant"
         assert "the pool was asked at" in waiting["message"]
         assert "no more evictions" not in waiting["message"]
 
@@ -274,16 +274,16 @@ async def test_pods_of_the_system_come_off_the_total_once() -> None:
 
 @pytest.mark.parametrize("ahead_s", [300.0, 3600.0])
 def test_a_request_of_a_clock_that_was_ahead_holds_no_later_one_back(ahead_s: float) -> None:
-    unanswered = asked(ReclaimLeave(), "default-1", (), 1000.0 + ahead_s)
+    unanswered = asked(ReclaimGrant(), "default-1", (), 1000.0 + ahead_s)
     granted = answered(unanswered, "default-1", (), 0.0, "", None)
     refused = answered(unanswered, "default-1", (), 0.0, "no more evictions", None)
-    for leave, pause_s in ((unanswered, UNANSWERED_S), (granted, 0.0), (refused, REFUSED_S)):
-        assert leave.may_ask(1000.0)
-        now_s = leave.asked_s + pause_s
-        assert leave.may_ask(now_s)
-        assert pause_s == 0.0 or not leave.may_ask(now_s - 1.0)
-        assert pause_s == 0.0 or not leave.may_ask(leave.asked_s - 1.0), "replicas' clocks differ by seconds"
-    again = ReclaimLeave(evicting={"pod": 1000.0 + ahead_s})
+    for grant, pause_s in ((unanswered, UNANSWERED_S), (granted, 0.0), (refused, REFUSED_S)):
+        assert grant.may_ask(1000.0)
+        now_s = grant.asked_s + pause_s
+        assert grant.may_ask(now_s)
+        assert pause_s == 0.0 or not grant.may_ask(now_s - 1.0)
+        assert pause_s == 0.0 or not grant.may_ask(grant.asked_s - 1.0), "replicas' clocks differ by seconds"
+    again = ReclaimGrant(evicting={"pod": 1000.0 + ahead_s})
     assert again.is_evicting("pod", 1000.0) is (ahead_s < 600.0)
 
 

@@ -71,3 +71,22 @@ def test_what_is_missing_is_said_with_how_to_have_it(
     said = capsys.readouterr().out
     assert f"skipped, because {tmp_path}/vmlinuz-* with its modules" in said or f"and {tmp_path}/vmlinuz-*" in said
     assert "apt-get install --no-install-recommends qemu-system-x86" in said
+
+
+def test_a_guest_with_numa_has_two_nodes_with_half_of_the_memory_each(guest: ModuleType) -> None:
+    line = guest.machine("6.12", Path("initrd"), Path("scratch"), "3G", "tcg", numa=True)
+    assert "8,sockets=2,cores=2,threads=2" in line
+    assert [part for part in line if part.startswith("memory-backend")] == [
+        "memory-backend-ram,id=memory0,size=1536M",
+        "memory-backend-ram,id=memory1,size=1536M",
+    ]
+    assert [part for part in line if part.startswith(("node,", "dist,"))] == [
+        "node,nodeid=0,cpus=0-3,memdev=memory0",
+        "node,nodeid=1,cpus=4-7,memdev=memory1",
+        "dist,src=0,dst=1,val=21",
+        "dist,src=1,dst=0,val=21",
+    ]
+    assert line[line.index("-m") + 1] == "3072M"
+    assert "-numa" not in guest.machine("6.12", Path("initrd"), Path("scratch"), "3G", "tcg")
+    with pytest.raises(ValueError, match="'3 GB' is not like 3G"):
+        guest.processors("3 GB", numa=True)

@@ -13,8 +13,8 @@ from tests.world.faults import MACHINE_VANISHES, fault_kinds
 from tests.world.invariants import Invariant, Violation, invariants_of
 from tests.world.invariants.decisions.repeat import check_repeats
 from tests.world.invariants.descheduler.proposals import MovesEndWithConstantLoad, ProposalsKeepToProfiles
+from tests.world.invariants.migration.grants import BudgetsHold, MovesHaveGrants, WithdrawnJobsEvictNothing
 from tests.world.invariants.migration.jobs import JobsEndInTime, JobsFollowTheirLife, ReservationsHaveLiveJobs
-from tests.world.invariants.migration.leave import BudgetsHold, MovesHaveLeave, WithdrawnJobsEvictNothing
 from tests.world.invariants.migration.limits import MovesAreWithinLimits, WaitingJobsNameTheirFilter
 from tests.world.invariants.migration.move_commits import MoveBooks, MoveCommit
 from tests.world.invariants.migration.pods import JobsSayWhatBecame, PodsEndByTheirMoves
@@ -29,7 +29,7 @@ from slackwater.descheduling.profile import DeclaredProfile
 from slackwater.events.move_proposed import MoveProposed
 from slackwater.events.reclaim_answered import ReclaimAnswered
 from slackwater.migration.domain.migration_round import JobStep
-from slackwater.migration.domain.stored_jobs import EvictionLeave, MovedPod, StoredJob, StoredReservation
+from slackwater.migration.domain.stored_jobs import EvictionGrant, MovedPod, StoredJob, StoredReservation
 from slackwater.migration.usecases.job_records import admission_record, step_record
 from slackwater.podmigration.documents import JobRequest
 from slackwater.podmigration.jobs import MigrationJob, MigrationReason, MigrationStep, MoveOutcome
@@ -214,12 +214,12 @@ def test_a_move_without_leave_and_one_too_many_are_found() -> None:
     answer = ReclaimAnswered(
         id="ask", tree="migration:jobs", granted=("a-1",), valid_until=EPOCH + timedelta(seconds=60), answered_at=EPOCH
     )
-    leave = EvictionLeave("ask", 0.0, answer.valid_until.timestamp())
-    ledger = MoveLedger(MovesHaveLeave)
+    grant = EvictionGrant("ask", 0.0, answer.valid_until.timestamp())
+    ledger = MoveLedger(MovesHaveGrants)
     ledger.step(Kind.STORED, f"sw.v1.{ReclaimAnswered.TYPE}.1.x", answer)
-    ledger.commit(replace(evicting(waiting("a")), leave=leave))
-    with pytest.raises(Violation, match="b-1 begins; its leave ask was not granted"):
-        ledger.commit(replace(evicting(waiting("b")), leave=leave))
+    ledger.commit(replace(evicting(waiting("a")), grant=grant))
+    with pytest.raises(Violation, match="b-1 begins; its grant ask was not granted"):
+        ledger.commit(replace(evicting(waiting("b")), grant=grant))
     budget = MoveLedger(BudgetsHold, PlannedChange(1.0, "put", "Autonomy", "default", {"evictionsPerHour": 1}))
     budget.step(Kind.POD_SIGNALLED, "web-0", by="a-1-1")
     with pytest.raises(Violation, match="web-1 is eviction 2 of the pool; allowed: 1"):

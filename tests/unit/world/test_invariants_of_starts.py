@@ -10,7 +10,7 @@ import pytest
 from test_invariants_of_moves import EPOCH, MoveLedger, after_admission, ended, evicting, waiting
 from tests.support.reports import usage
 from tests.world.invariants import Violation
-from tests.world.invariants.migration.leave import WithdrawnJobsEvictNothing
+from tests.world.invariants.migration.grants import WithdrawnJobsEvictNothing
 from tests.world.invariants.migration.pod_budgets import DisruptionBudgetsHold
 from tests.world.invariants.migration.starts import FilesDecideWherePodsGo, MovedPodsRunOnce
 from tests.world.move_habits import BUDGETS, PAUSES, SHORT_LEASES, STARTS

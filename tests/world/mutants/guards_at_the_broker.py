@@ -415,8 +415,16 @@ BROKER_GUARDS = (
         "second agent only refused",
         "two agents of one node are not named",
         "ingestion.usecases.accept_reports:AcceptReports._of_duplicate",
-        "if report.boot_epoch == running or",
-        "if True or",
+        "if not self._duplicates.refused(known.name, now, known.last_report_at):",
+        "if True:",
+        "unit/ingestion/test_duplicate_agents.py",
+    ),
+    guard(
+        "copies only repeat",
+        "a copy of an agent's machine is not named",
+        "ingestion.usecases.accept_reports:AcceptReports._of_duplicate",
+        "report.midpoint_at <= known.newest_at",
+        "True",
         "unit/ingestion/test_duplicate_agents.py",
     ),
     guard(

@@ -10,7 +10,7 @@ from tests.world.mutants.plant import Edit
 LIFE, IN_TIME, RESERVED = "jobs follow their life", "jobs end in time", "reservations have live jobs"
 LIMITS, NAMED = "moves are within limits", "waiting jobs name their filter"
 PODS, BECAME = "pods end by their moves", "jobs say what became of pods"
-LEAVE, BUDGETS = "moves have leave", "budgets of pools hold"
+GRANTS, BUDGETS = "moves have grants", "budgets of pools hold"
 PROFILES, REST, REPEATED = "proposals keep to profiles", "moves end with constant load", "records can be repeated"
 ONCE, FILES, DISRUPTION = "moved pods run once", "files decide where pods go", "disruption budgets hold"
 WITHDRAWN, ROOMS = "withdrawn jobs evict nothing", "pods use one reservation"
@@ -70,23 +70,23 @@ MOVES = (
         seed=6,
     ),
     _mutant(
-        "leave not asked",
-        "a move begins without the leave of its pool",
+        "grant not asked",
+        "a move begins without the grant of its pool",
         (
             Edit(
                 "migration.domain.migration_round:_started",
-                "if stored.job.dry_run or stored.leave.is_usable(now_s):",
+                "if stored.job.dry_run or stored.grant.is_usable(now_s):",
                 "if True:",
             ),
         ),
-        (LEAVE, BUDGETS),
+        (GRANTS, BUDGETS),
         seed=1,
     ),
     _mutant(
-        "any leave will do",
-        "an answer that grants the leave of some jobs is taken for that of all",
-        (Edit("migration.domain.eviction_leave:with_answer", "if stored.job.id in said.granted:", "if True:"),),
-        (LEAVE, BUDGETS),
+        "any grant will do",
+        "an answer that gives the grant of some jobs is taken for that of all",
+        (Edit("migration.domain.eviction_grant:with_answer", "if stored.job.id in said.granted:", "if True:"),),
+        (GRANTS, BUDGETS),
         seed=3,
     ),
     _mutant(
@@ -187,7 +187,7 @@ MOVES = (
         "dry runs evict",
         "a job that was to be tried is carried out",
         (Edit("podmigration.lifecycle:start", "if job.dry_run:", "if False:"),),
-        (PODS, LEAVE, REPEATED),
+        (PODS, GRANTS, REPEATED),
         seed=4,
     ),
     _mutant(
@@ -202,7 +202,7 @@ MOVES = (
                 "        await unit.keyed(STATE_ROWS, self._quarantine).replace(state, stored)",
             ),
         ),
-        (LIFE, NAMED, PODS, BECAME, ONCE, LIMITS, REPEATED, RESERVED, LEAVE, WITHDRAWN),
+        (LIFE, NAMED, PODS, BECAME, ONCE, LIMITS, REPEATED, RESERVED, GRANTS, WITHDRAWN),
         seed=26,
     ),
     _mutant(

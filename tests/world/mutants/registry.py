@@ -15,6 +15,7 @@ from tests.world.mutants.mended import MENDED
 from tests.world.mutants.moves import MOVES
 from tests.world.mutants.mutant import Mutant
 from tests.world.mutants.quotas import QUOTAS
+from tests.world.mutants.rosters import ROSTERS
 from tests.world.mutants.services import SERVICES
 from tests.world.mutants.shared import SHARED
 
@@ -28,6 +29,7 @@ MUTANTS: Sequence[Mutant] = (
     *QUOTAS,
     *MOVES,
     *ATTACKS,
+    *ROSTERS,
     *GUARDS,
     *MENDED,
 )

@@ -102,7 +102,9 @@ class FloodGuard:
             answer = from_json(message.data)
             server = answer["server"]["id"]
             counted = {
-                account["name"]: Traffic(account["received"]["msgs"], account["received"]["bytes"])
+                account["name"]: Traffic(
+                    account["received"]["msgs"], account["received"]["bytes"] + account["sent"]["bytes"]
+                )
                 for account in answer["data"]["account_statz"] or ()
                 if account["name"].startswith(_PREFIX)
             }

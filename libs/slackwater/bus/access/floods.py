@@ -25,7 +25,8 @@ MOST_ACCOUNTS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """What one server has received from the clients of an account, since it counts."""
+    """What one server has received from the clients of an account, and the bytes that went there or back, since it
+    counts: a request of 300 bytes may be answered by all intents of a node."""
 
     messages: int
     size_bytes: int

@@ -21,7 +21,7 @@ log = get_logger(__name__)
 
 LETTERS_AT_ONCE, LETTER_SECONDS = 20, 10.0
 """Per node and consumer: the burst, then one letter per LETTER_SECONDS."""
-CUT_BYTES = 32_768
+CUT_BYTES = 8192
 WHOLE_AT_ONCE, WHOLE_SECONDS = 4, 600.0
 """Per node: letters above CUT_BYTES that are stored whole, then one per WHOLE_SECONDS. The others are cut, so that the
 letters of one agent (the stream has 128 MiB) displace those of no other for an hour.

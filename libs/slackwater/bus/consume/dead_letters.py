@@ -11,9 +11,9 @@ from slackwater.bus.codec.failures import node_of
 
 DETAIL_CHARACTERS = 500
 BODY_BYTES = 1_000_000
-HEADER_CHARACTERS, MOST_HEADERS = 1024, 16
-"""Limits on copied headers. The letter adds headers to its message, so a message near the size
-limit is truncated and marked.
+HEADER_CHARACTERS, MOST_HEADERS, ALL_HEADERS_CHARACTERS = 1024, 16, 4096
+"""Limits on copied headers: of each, of their number, and of all together. The letter adds headers to its message, so a
+message near the size limit is truncated and marked.
 """
 NODE_CHARACTERS = 253
 
@@ -79,7 +79,12 @@ def _kept(headers: Mapping[str, str], *, bare: bool) -> dict[str, str]:
     }
     first = {name: text for name, text in fit.items() if _is_of_event(name)}
     others = {} if bare else {name: text for name, text in fit.items() if not _is_of_event(name)}
-    return dict([*first.items(), *others.items()][:MOST_HEADERS])
+    kept, left = dict[str, str](), ALL_HEADERS_CHARACTERS
+    for name, text in [*first.items(), *others.items()][:MOST_HEADERS]:
+        left -= len(name) + len(text)
+        if left >= 0:
+            kept[name] = text
+    return kept
 
 
 def _is_of_event(name: str) -> bool:

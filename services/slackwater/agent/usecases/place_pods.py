@@ -31,6 +31,7 @@ from slackwater.agent.domain.resource_manager.plugin import (
 )
 from slackwater.agent.domain.resource_manager.pods import ContainerSpec, PodSpec
 from slackwater.agent.domain.resource_manager.run_options import run_options
+from slackwater.agent.usecases.plugin_capacity import PluginCapacity
 from slackwater.kernels.topology.cpu_list import cpu_list_text, parse_cpu_list
 from slackwater.kernels.topology.plan_replay import basis_document
 from slackwater.kernels.topology.pools import SHARED_POOL, HolderKind, HolderSpec
@@ -157,6 +158,9 @@ class PlacePods:
     cpusets: Mapping[str, Cpuset] = field(default_factory=dict)
     """What pods are to have; empty while every pod may run anywhere."""
     refused: dict[str, str] = field(default_factory=dict)
+    placed: Mapping[str, Pod] = field(default_factory=dict)
+    """The pods that were placed last, by uid."""
+    capacity: PluginCapacity = field(default_factory=PluginCapacity)
     manager: ResourceManager = field(init=False)
     _plugins: Mapping[str, ResourcePlugin] = field(init=False)
     _loaded: bool = False
@@ -174,7 +178,8 @@ class PlacePods:
         self.manager = ResourceManager(ManagerRules(self.cpu.machine.numa_nodes), self._own)
 
     def update(self, pods: Sequence[Pod]) -> None:
-        """Place the pods that are new; at once for those, and every three seconds for what else has changed."""
+        """Place the pods that are new; at once for those and for plugins that came or went, and every three seconds for
+        what else has changed."""
         if self.off or self._is_placing:
             return
         now = self.clock.monotonic()
@@ -184,13 +189,14 @@ class PlacePods:
         if not self._loaded:
             self._load(pods)
         placed = {uid for uid, _ in self.manager.entries}
+        endpoints = self._own if self.remote is None else {**self.remote.endpoints, **self._own}
         due = self._reconciled_at is None or now - self._reconciled_at >= _RECONCILE_SECONDS
+        due = due or endpoints != self.manager.endpoints
         if not due and placed | self.refused.keys() == uids:
             return
         self._reconciled_at, self._is_published = now, False
         self.refused = {uid: why for uid, why in self.refused.items() if uid in uids}
-        if self.remote is not None:
-            self.manager.endpoints = {**self.remote.endpoints, **self._own}
+        self.manager.endpoints = endpoints
         self._begin(self._place(pods, arriving, placed))
 
     def _place(self, pods: Sequence[Pod], arriving: Sequence[Pod], placed: set[str]) -> PluginCalls[None]:
@@ -206,8 +212,12 @@ class PlacePods:
             if pod.uid not in placed and self._is_readable(pod):
                 admitted += [pod] if (yield from self._admit(self._spec(pod))) else []
         yield from self.manager.reconcile([self._spec(pod) for pod in (*pods, *arriving)])
+        yield from self.capacity.ask(
+            {name: endpoint for name, endpoint in self.manager.endpoints.items() if name not in self._own},
+            self.cpu.now,
+        )
         yield from self._save(admitted)
-        self.cpusets = self._cpusets()
+        self.cpusets, self.placed = self._cpusets(), {pod.uid: pod for pod in (*pods, *arriving)}
         if self.recorder is not None and self.cpu.planned is not None:
             self.recorder.record(self._placement((*pods, *arriving)))
 
@@ -264,6 +274,12 @@ class PlacePods:
     def _foreign(self) -> Sequence[str]:
         return [name for name in self.manager.endpoints if name not in self._own]
 
+    def node_resources(self) -> dict[str, int]:
+        """Returns what plugins of other processes have on this node, by resource."""
+        endpoints = {} if self.remote is None else self.remote.endpoints
+        foreign = {name: endpoint for name, endpoint in endpoints.items() if name not in self._own}
+        return self.capacity.resources(foreign, self.clock.monotonic())
+
     def publish(self) -> None:
         """Publish what is in force now, once the other pods have moved."""
         if self._is_placing or self._is_published:
@@ -313,6 +329,9 @@ class PlacePods:
         admission = yield from self.manager.admit(spec)
         for why in admission.without.values():
             _log.warning("pod placed without a resource", pod=spec.uid, name=spec.name, why=why)
+        for container, allocated in admission.allocated.items():
+            for conflict in run_options(allocated).conflicts:
+                _log.warning("resources contradict", pod=spec.uid, container=container, conflict=conflict)
         if not admission.is_admitted:
             self.refused[spec.uid] = admission.message
             _log.warning("pod not placed", pod=spec.uid, name=spec.name, why=admission.message)

@@ -36,8 +36,10 @@ class DemoSceneView:
 
     @property
     def outcome(self) -> str:
-        """`failed`, `left out` or `shown`."""
-        return "failed" if self.failures else "left out" if self.left_out else "shown"
+        """`failed`, `left out`, `shown`, or `pending`: its first turn is not over yet."""
+        if self.failures or self.left_out:
+            return "failed" if self.failures else "left out"
+        return "shown" if self.rows else "pending"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from slackwater.console.domain.stream_query import matches, names_of, token_of
 from slackwater.console.edge.events import consumer_of, is_recorded
 from slackwater.events.codec.body import Undecodable
 from slackwater.events.envelope import Payload
+from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
 from slackwater.model.time import Clock
 from slackwater.telemetry.logs import get_logger
@@ -73,6 +75,11 @@ class Streams:
         self._ending = asyncio.Event()
         self.stall_seconds = stall_seconds
         self.open = 0
+        self._reported: Counter[str] = Counter()
+
+    def shows_reports_of(self, node: str) -> bool:
+        """Whether a reader of this process follows the reports of this node by its name."""
+        return self._reported[node] > 0
 
     def close(self) -> None:
         """End every open stream with a final comment; new ones may follow, because a failed service is restarted."""
@@ -89,7 +96,9 @@ class Streams:
                 code="too_many_streams",
             )
         keys = names_of(wanted.nodes)
+        reported = keys if UsageReported in wanted.payloads else ()
         self.open += 1
+        self._reported.update(reported)
         try:
             async with self._bus.follow(
                 wanted.payloads, after=wanted.after, since=wanted.since, keys=keys, bodies=not wanted.brief
@@ -97,6 +106,7 @@ class Streams:
                 yield self._frames(following, wanted, self._ending)
         finally:
             self.open -= 1
+            self._reported -= Counter(reported)
 
     async def _frames(
         self, following: StreamReader, wanted: StreamQuery, ending: asyncio.Event

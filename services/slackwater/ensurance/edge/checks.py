@@ -11,17 +11,17 @@ from slackwater.runtime.service import Check
 from slackwater.waterline.rulebook import rules_without_effect
 
 
-def state_checks(book: GuardedNodeCache, documents: DocumentsInForce) -> Sequence[Check]:
+def state_checks(cache: GuardedNodeCache, documents: DocumentsInForce) -> Sequence[Check]:
     """How many nodes are known, and which documents and rules have no effect."""
-    known = f"{len(book.nodes())} nodes" if book.ready else "not read yet"
+    known = f"{len(cache.nodes())} nodes" if cache.ready else "not read yet"
     unusable = f"{len(documents.problems)} unusable{unusable_text(documents.problems)}"
     return [
-        Check("ensurance-state", book.ready, known),
-        Check("ensurance-policies", True, f"{unusable}{_idle_rules(book)}"),
+        Check("ensurance-state", cache.ready, known),
+        Check("ensurance-policies", True, f"{unusable}{_idle_rules(cache)}"),
     ]
 
 
-def _idle_rules(book: GuardedNodeCache) -> str:
+def _idle_rules(cache: GuardedNodeCache) -> str:
     """Rules that can act on no pod, for health. Begins with a semicolon; empty if every rule can act."""
-    reasons = rules_without_effect(book.rules.policies, book.metrics) if book.ready else {}
+    reasons = rules_without_effect(cache.rules.policies, cache.metrics) if cache.ready else {}
     return "".join(f"; rule {key} acts on no pod: {why}" for key, why in sorted(reasons.items()))

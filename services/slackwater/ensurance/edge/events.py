@@ -42,7 +42,7 @@ def of_event(use_case: Callable[[Event[P]], Awaitable[None]]) -> Each[P]:
 
 
 def consumers(
-    book: GuardedNodeCache,
+    cache: GuardedNodeCache,
     guard: GuardNode,
     described: OnDescribed,
     seen: OnObserved,
@@ -55,7 +55,7 @@ def consumers(
 
     async def reported(received: Received[UsageReported]) -> None:
         await guard(received.event)
-        book.positions.record(received.subject_key, received.stream_sequence)
+        cache.positions.record(received.subject_key, received.stream_sequence)
 
     async def asked(batch: Sequence[Received[ReclaimRequested]]) -> None:
         await reclaims([received.event for received in batch])

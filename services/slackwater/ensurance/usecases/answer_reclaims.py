@@ -32,8 +32,8 @@ class AnswerReclaims:
     """See the module's docstring. A request and its repeats are counted once: those of one batch, and those that follow
     while the grant may be used. Another process counts a repeat again: fewer evictions are then left."""
 
-    def __init__(self, book: GuardedNodeCache, clock: Clock) -> None:
-        self._book = book
+    def __init__(self, cache: GuardedNodeCache, clock: Clock) -> None:
+        self._cache = cache
         self._clock = clock
         self._grants: dict[str, ReclaimAnswered] = {}
         """By id of the request, the oldest first."""
@@ -41,7 +41,7 @@ class AnswerReclaims:
     async def __call__(self, events: Sequence[Event[ReclaimRequested]]) -> None:
         """One transaction for all that wait, so that the pause of one answer does not add up for many askers. Raises
         Unavailable, Conflict if another replica counted meanwhile."""
-        async with self._book.lock():
+        async with self._cache.lock():
             now = self._clock.now()
             changed: dict[str, PoolStanding] = {}
             answers: dict[str, ReclaimAnswered] = {}
@@ -50,13 +50,13 @@ class AnswerReclaims:
                 request = event.data
                 if request.id not in answers:
                     answers[request.id] = self._kept(request, now) or self._answer(request, changed, now)
-            async with self._book.transaction() as unit:
+            async with self._cache.transaction() as unit:
                 saved = [await unit.save_autonomy(standing) for standing in changed.values()]
                 for answer in answers.values():
                     event = asked[answer.id]
                     await unit.publish(event_of(answer, source=ENSURANCE.name, time=now, causedby=event))
             for standing in saved:
-                self._book.stands(standing)
+                self._cache.stands(standing)
             self._remember(answers, now)
 
     def _kept(self, request: ReclaimRequested, now: datetime) -> ReclaimAnswered | None:
@@ -105,13 +105,13 @@ class AnswerReclaims:
                 because, again_at = (because, again_at) if because else refused
                 continue
             for pool, number in needed.items():
-                policy = self._book.rules.autonomy_of(pool)
+                policy = self._cache.rules.autonomy_of(pool)
                 changed[pool] = self._standing(pool, changed).reserved(policy, now, until, number)
             granted += [claim.claim for claim in claims]
         return changed, granted, because, again_at
 
     def _standing(self, pool: str, changed: Mapping[str, PoolStanding]) -> PoolStanding:
-        return changed.get(pool) or self._book.standing(pool)
+        return changed.get(pool) or self._cache.standing(pool)
 
     def _refusal(
         self, pool: str, number: int, changed: Mapping[str, PoolStanding], now: datetime, *, by_intent: bool
@@ -120,9 +120,9 @@ class AnswerReclaims:
 
         The mode holds where the pool has an Autonomy, the cluster evicts, or intents evict in any case. Elsewhere only
         the number does: nothing is evicted by an intent there, the platform of the claim ends it."""
-        policy, standing = self._book.rules.autonomy_of(pool), self._standing(pool, changed)
-        mode = self._book.mode(standing, policy, now)
-        ruled = by_intent or pool in self._book.rules.autonomy or policy.mode is Mode.EVICT
+        policy, standing = self._cache.rules.autonomy_of(pool), self._standing(pool, changed)
+        mode = self._cache.mode(standing, policy, now)
+        ruled = by_intent or pool in self._cache.rules.autonomy or policy.mode is Mode.EVICT
         if mode is not Mode.EVICT and ruled:
             stepped = standing.state.stepped_back_at
             again = now + FAR if stepped is None else stepped + timedelta(seconds=policy.hold_seconds)

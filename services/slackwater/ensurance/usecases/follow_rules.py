@@ -33,8 +33,8 @@ transaction, each change of a document held up every decision."""
 class FollowRules:
     """Counters start again under new rules. A mode that allows no throttles restores all limits at once."""
 
-    def __init__(self, book: GuardedNodeCache, meter: EnsuranceMetrics, intents: GuardIntents) -> None:
-        self._book = book
+    def __init__(self, cache: GuardedNodeCache, meter: EnsuranceMetrics, intents: GuardIntents) -> None:
+        self._cache = cache
         self._meter = meter
         self._intents = intents
 
@@ -45,11 +45,11 @@ class FollowRules:
         Decisions on nodes go on between two transactions. If a document changes meanwhile, the nodes that are left
         follow the newest rules at once.
         """
-        await self._book.read_rules()
-        names, declared = [node.node for node in self._book.nodes() if self._is_behind(node)], 0
+        await self._cache.read_rules()
+        names, declared = [node.node for node in self._cache.nodes() if self._is_behind(node)], 0
         for first in range(0, len(names), AT_ONCE):
-            async with self._book.lock():
-                known = map(self._book.node, names[first : first + AT_ONCE])
+            async with self._cache.lock():
+                known = map(self._cache.node, names[first : first + AT_ONCE])
                 behind = [node for node in known if node is not None and self._is_behind(node)]
                 if behind:
                     await self._carry_out_or_split(behind)
@@ -57,7 +57,7 @@ class FollowRules:
         return declared
 
     def _is_behind(self, node: GuardedNode) -> bool:
-        return node.policy_generation != self._book.rules.revision
+        return node.policy_generation != self._cache.rules.revision
 
     async def _carry_out_or_split(self, behind: Sequence[GuardedNode]) -> None:
         """These nodes in one transaction; if that fails, node by node, and a node that fails goes to quarantine."""
@@ -65,28 +65,28 @@ class FollowRules:
             await self._carry_out(behind)
         except InvalidInput:
             for node in behind:
-                with self._book.quarantine.isolating(NODES, node.node, node=node.node):
+                with self._cache.quarantine.isolating(NODES, node.node, node=node.node):
                     await self._carry_out([node])
 
     async def _carry_out(self, affected: Sequence[GuardedNode]) -> None:
-        now, rules = self._intents.clock.now(), self._book.rules
+        now, rules = self._intents.clock.now(), self._cache.rules
         nodes, records = list[GuardedNode](), list[DecisionRecord]()
-        async with self._book.transaction() as unit:
+        async with self._cache.transaction() as unit:
             for node in affected:
                 work = partial(self._under, node, rules, now)
-                under = self._book.isolate(node.node, work)
+                under = self._cache.isolate(node.node, work)
                 if under is None:
                     continue
                 nodes.append(await self._declare(unit, under, rules, now))
                 records += under.records
         for node in nodes:
-            self._book.put(node)
+            self._cache.put(node)
             self._meter.standing(node.node, len(node.state.limited), 0)
         for record in records:
             self._meter.decided(record, None)
 
     def _under(self, node: GuardedNode, rules: Rulebook, now: datetime) -> _Under:
-        return _under(node, rules, self._book.options(node, now, rules), now)
+        return _under(node, rules, self._cache.options(node, now, rules), now)
 
     async def _declare(self, unit: GuardUnit, under: _Under, rules: Rulebook, now: datetime) -> GuardedNode:
         after = replace(under.after, policy_generation=rules.revision)
@@ -98,7 +98,7 @@ class FollowRules:
                 await unit.publish(scheduling_event(under.closing.event, now, decision))
             else:
                 cause = decision
-        await unit.publish(self._intents.event(after, now, cause, self._book.content(after, now, rules)))
+        await unit.publish(self._intents.event(after, now, cause, self._cache.content(after, now, rules)))
         return await unit.save(after)
 
 

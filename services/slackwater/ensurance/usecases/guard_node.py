@@ -51,14 +51,14 @@ class GuardNode:
 
     def __init__(
         self,
-        book: GuardedNodeCache,
+        cache: GuardedNodeCache,
         meter: EnsuranceMetrics,
         intents: GuardIntents,
         max_report_age_seconds: float,
         closing_seconds: float = VALID_SECONDS,
         budget: RecordBudget = UNBOUNDED,
     ) -> None:
-        self._book = book
+        self._cache = cache
         self._clock = intents.clock
         self._meter = meter
         self._intents = intents
@@ -83,7 +83,7 @@ class GuardNode:
             log.exception("a report cannot be decided upon", node=report.data.node)
             if not self._fails_again(report):
                 raise
-            self._book.quarantine.note(NODES, report.data.node, error, node=report.data.node)
+            self._cache.quarantine.note(NODES, report.data.node, error, node=report.data.node)
         else:
             self._failed.pop(report.data.node, None)
 
@@ -92,29 +92,29 @@ class GuardNode:
         node, position = report.data.node, position_of(report)
         before = self._failed.get(node)
         self._failed[node] = position
-        return before is not None and before != position and self._book.node(node) is not None
+        return before is not None and before != position and self._cache.node(node) is not None
 
     def _absent(self, report: Event[UsageReported]) -> str:
-        """Why its node is not in the book."""
-        if not self._book.quarantine.holds_node(report.data.node):
+        """Why its node is not in the cache."""
+        if not self._cache.quarantine.holds_node(report.data.node):
             return "unknown_node"
-        self._book.quarantine.left_out(report.data.TYPE)
+        self._cache.quarantine.left_out(report.data.TYPE)
         return "quarantined"
 
     async def _handle(self, report: Event[UsageReported]) -> None:
         """A report that needs no write is handled without a lock, so that it waits for no transaction."""
         ready: _Ready | None = None
-        if self._book.is_free(report.data.node):
+        if self._cache.is_free(report.data.node):
             inputs = self._inputs(report)
             if inputs is None:
                 return
             ready = _Ready(inputs, answer_report(inputs))
             if not ready.answer.is_written:
                 self._record_contact(inputs)
-                self._book.put(ready.answer.after)
+                self._cache.put(ready.answer.after)
                 self._record_metrics(ready.answer)
                 return
-        async with self._book.lock(report.data.node):
+        async with self._cache.lock(report.data.node):
             inputs = self._inputs(report)
             if inputs is None:
                 return
@@ -127,12 +127,12 @@ class GuardNode:
                 answer = await self._with_pool(answer, inputs)
             elif answer.is_written:
                 answer = await self._commit(answer, report, inputs.now)
-            self._book.put(answer.after)
+            self._cache.put(answer.after)
         self._record_metrics(answer)
 
     def _inputs(self, report: Event[UsageReported]) -> ReportInputs | None:
         """What the answer depends on now; None for a report that is ignored, which is counted."""
-        now, node = self._clock.now(), self._book.node(report.data.node)
+        now, node = self._clock.now(), self._cache.node(report.data.node)
         if node is None:
             self._meter.ignored(self._absent(report))
             return None
@@ -142,10 +142,10 @@ class GuardNode:
         return ReportInputs(
             node,
             report,
-            self._book.rules,
-            self._book.standing(node.pool),
-            self._book.counts_are_lost(node.pool),
-            self._book.metrics,
+            self._cache.rules,
+            self._cache.standing(node.pool),
+            self._cache.counts_are_lost(node.pool),
+            self._cache.metrics,
             self._budget,
             self._closing_seconds,
             now,
@@ -153,24 +153,24 @@ class GuardNode:
 
     async def _with_pool(self, answer: ReportAnswer, inputs: ReportInputs) -> ReportAnswer:
         """Commit under the lock of the pool. If another node held it, the pool's state may have changed: plan again."""
-        pool = self._book.of_pool(inputs.node.pool)
+        pool = self._cache.of_pool(inputs.node.pool)
         is_first = not pool.locked()
         async with pool:
             now = self._clock.now()
             if not is_first:
-                answer = answer_report(replace(inputs, standing=self._book.standing(inputs.node.pool), now=now))
+                answer = answer_report(replace(inputs, standing=self._cache.standing(inputs.node.pool), now=now))
             return await self._commit(answer, inputs.report, now) if answer.is_written else answer
 
     def _record_contact(self, inputs: ReportInputs) -> None:
         report = inputs.report.data
-        self._book.contacts.report(
+        self._cache.contacts.report(
             inputs.node.node, inputs.now, disconnected=report.alone, follows=report.intent_declared_at
         )
         if report.alone:
             self._meter.ignored("alone")
 
     async def _commit(self, answer: ReportAnswer, report: Event[UsageReported], now: datetime) -> ReportAnswer:
-        async with self._book.transaction() as unit:
+        async with self._cache.transaction() as unit:
             for effect in answer.effects:
                 if effect.is_recorded:
                     await unit.publish(effect.event)
@@ -186,7 +186,7 @@ class GuardNode:
                 await unit.publish(scheduling_event(answer.cordon.event, now, decision))
             standing, stepped = answer.standing, None
             if standing is not None:
-                stepped = stepped_record(self._book, standing, answer.after.node, now, report.id)
+                stepped = stepped_record(self._cache, standing, answer.after.node, now, report.id)
                 if stepped is not None:
                     await unit.publish(decision_event(stepped, report, ENSURANCE.name))
                 standing = await unit.save_autonomy(standing)
@@ -194,8 +194,8 @@ class GuardNode:
         if stepped is not None:
             self._meter.decided(stepped, None)
         if standing is not None:
-            self._book.stands(standing)
-            self._meter.stepped_back(len(self._book.stepped_back(now)))
+            self._cache.stands(standing)
+            self._meter.stepped_back(len(self._cache.stepped_back(now)))
         return replace(answer, after=saved)
 
     def _record_metrics(self, answer: ReportAnswer) -> None:
@@ -215,7 +215,7 @@ class GuardNode:
 
     def _record_reversal(self, answer: ReportAnswer) -> None:
         before, after = answer.before.state.cycle.loop.damping, answer.after.state.cycle.loop.damping
-        result = "" if before is after else reversal_of(before, after, self._book.rules.loop.damping)
+        result = "" if before is after else reversal_of(before, after, self._cache.rules.loop.damping)
         if not result:
             return
         self._meter.reversed(answer.after.pool, result)

@@ -15,7 +15,7 @@ class KeepLeases:
 
     def __init__(
         self,
-        book: GuardedNodeCache,
+        cache: GuardedNodeCache,
         clock: Clock,
         meter: EnsuranceMetrics,
         renew: RenewLeases,
@@ -23,7 +23,7 @@ class KeepLeases:
         pools: PoolAutonomy,
         silent_seconds: float,
     ) -> None:
-        self._book = book
+        self._cache = cache
         self._clock = clock
         self._meter = meter
         self._renew = renew
@@ -37,14 +37,14 @@ class KeepLeases:
         await self._reconcile()
         await self._pools()
         now = self._clock.now()
-        self._meter.stepped_back(len(self._book.stepped_back(now)))
-        self._meter.closed(self._book.closed(now))
+        self._meter.stepped_back(len(self._cache.stepped_back(now)))
+        self._meter.closed(self._cache.closed(now))
         self._clear_gaps_of_silent_nodes()
 
     def _clear_gaps_of_silent_nodes(self) -> None:
         """What a silent node lacks is unknown: an alert on it would never end."""
-        now, last_report_at = self._clock.now(), self._book.contacts.last_report_at
-        for node in self._book.nodes():
+        now, last_report_at = self._clock.now(), self._cache.contacts.last_report_at
+        for node in self._cache.nodes():
             at = last_report_at.get(node.node)
             if at is not None and (now - at).total_seconds() > self._silent_seconds:
                 self._meter.standing(node.node, len(node.state.limited), 0)

@@ -17,8 +17,8 @@ class OnDescribed:
     """A known node keeps its throttles; only its facts change. Its intent is declared in any case, because an agent
     that has just started describes its node, and the stream may have lost its document."""
 
-    def __init__(self, book: GuardedNodeCache, intents: GuardIntents) -> None:
-        self._book = book
+    def __init__(self, cache: GuardedNodeCache, intents: GuardIntents) -> None:
+        self._cache = cache
         self._intents = intents
 
     async def __call__(self, event: Event[NodeDescribed]) -> None:
@@ -27,22 +27,22 @@ class OnDescribed:
         capacity_milli = facts.capacity.cpu_milli
         if capacity_milli <= 0:
             raise InvalidInput(f"capacity: node {facts.name} has {capacity_milli} milli-cores; more than 0 is needed")
-        if self._book.quarantine.holds_node(facts.name):
-            self._book.quarantine.left_out(NodeDescribed.TYPE)
+        if self._cache.quarantine.holds_node(facts.name):
+            self._cache.quarantine.left_out(NodeDescribed.TYPE)
             return  # its row stays as it is; the release reads the last description from the stream
-        async with self._book.lock(facts.name):
+        async with self._cache.lock(facts.name):
             now = self._intents.clock.now()
-            self._book.contacts.acquire([facts.name], now)
-            known = self._book.node(facts.name)
-            first = GuardedNode(facts.name, capacity_milli, generation=1, policy_generation=self._book.rules.revision)
+            self._cache.contacts.acquire([facts.name], now)
+            known = self._cache.node(facts.name)
+            first = GuardedNode(facts.name, capacity_milli, generation=1, policy_generation=self._cache.rules.revision)
             after = _as_described(known or first, facts)
             described_at = max(event.data.described_at, after.described_at or event.data.described_at)
             after = replace(after, described_at=described_at)
-            async with self._book.transaction() as unit:
+            async with self._cache.transaction() as unit:
                 await unit.publish(self._intents.event(after, now, event))
                 if after != known:
                     after = await unit.save(after)
-            self._book.put(after)
+            self._cache.put(after)
 
 
 def _as_described(node: GuardedNode, facts: NodeFacts) -> GuardedNode:

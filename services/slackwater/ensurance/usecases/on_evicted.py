@@ -34,15 +34,15 @@ def _in_vain(node: GuardedNode, answer: EvictionCompleted) -> tuple[datetime, ..
 class OnEvicted:
     """The limit of a pod that is gone leaves the intent, whichever writer evicted it. Idempotent."""
 
-    def __init__(self, book: GuardedNodeCache, meter: EnsuranceMetrics, intents: GuardIntents) -> None:
+    def __init__(self, cache: GuardedNodeCache, meter: EnsuranceMetrics, intents: GuardIntents) -> None:
         self._meter = meter
-        self._book = book
+        self._cache = cache
         self._intents = intents
 
     async def __call__(self, event: Event[EvictionCompleted]) -> None:
         """Raises Unavailable, Conflict."""
         self._meter.evicted(event.data.outcome)
-        before = self._book.node(event.data.node)
+        before = self._cache.node(event.data.node)
         in_vain = () if before is None else _in_vain(before, event.data)
         after = await self._intents.change(event.data.node, partial(self._after, event.data), event)
         if after is not None and in_vain:
@@ -51,13 +51,13 @@ class OnEvicted:
     async def _count_out(self, node: GuardedNode, in_vain: Sequence[datetime]) -> None:
         """Evictions that were refused do not count towards the pool's limit. Raises Unavailable, Conflict; the answer
         that is then delivered again finds no eviction, so that they count: the pool evicts less, not more."""
-        async with self._book.lock(node.node), self._book.of_pool(node.pool):
-            before = self._book.standing(node.pool)
+        async with self._cache.lock(node.node), self._cache.of_pool(node.pool):
+            before = self._cache.standing(node.pool)
             if (after := before.without(in_vain)) is before:
                 return
-            async with self._book.transaction() as unit:
+            async with self._cache.transaction() as unit:
                 after = await unit.save_autonomy(after)
-            self._book.stands(after)
+            self._cache.stands(after)
 
     def _after(self, seen: EvictionCompleted, before: GuardedNode, now: datetime) -> GuardedNode:
         gone = seen.outcome in GONE
@@ -69,5 +69,5 @@ class OnEvicted:
         if gone or not own or seen.writer != ENSURANCE.name:
             return after
         because = f"its eviction was {seen.outcome}" + (f": {seen.detail}" if seen.detail else "")
-        limits = self._book.rules.limits_of(before.pool)
+        limits = self._cache.rules.limits_of(before.pool)
         return replace(after, state=eviction_failed(after.state, seen.pod_uid, because, now, limits))

@@ -15,8 +15,8 @@ from slackwater.events.eviction_requested import EvictionRequested
 class OnEvictionRequested:
     """A node whose pool may not evict now is left alone: the platform of the claim ends it, or it is overdue."""
 
-    def __init__(self, book: GuardedNodeCache, intents: GuardIntents) -> None:
-        self._book = book
+    def __init__(self, cache: GuardedNodeCache, intents: GuardIntents) -> None:
+        self._cache = cache
         self._intents = intents
 
     async def __call__(self, event: Event[EvictionRequested]) -> None:
@@ -24,7 +24,7 @@ class OnEvictionRequested:
         await self._intents.change(event.data.node, partial(self._after, event.data), event)
 
     def _after(self, wanted: EvictionRequested, before: GuardedNode, now: datetime) -> GuardedNode:
-        if now >= wanted.deadline or self._book.options(before, now).mode is not Mode.EVICT:
+        if now >= wanted.deadline or self._cache.options(before, now).mode is not Mode.EVICT:
             return before
         known = {eviction.id for eviction in before.evictions} | {eviction.pod_uid for eviction in before.evictions}
         begun = [

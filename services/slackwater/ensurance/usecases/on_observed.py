@@ -15,8 +15,8 @@ from slackwater.intents.answers import ObservedAnswer
 class OnObserved:
     """See the module's docstring."""
 
-    def __init__(self, book: GuardedNodeCache, intents: GuardIntents) -> None:
-        self._book = book
+    def __init__(self, cache: GuardedNodeCache, intents: GuardIntents) -> None:
+        self._cache = cache
         self._intents = intents
 
     async def __call__(self, event: Event[IntentObserved]) -> None:
@@ -24,7 +24,7 @@ class OnObserved:
         await self._intents.observe(event, self._after)
 
     def _after(self, before: GuardedNode, answer: ObservedAnswer, now: datetime) -> GuardedNode:
-        limits = self._book.rules.limits_of(before.pool)
+        limits = self._cache.rules.limits_of(before.pool)
         return observed(
             before,
             answer.generation,

@@ -18,13 +18,13 @@ class OwnedNodes:
 
     def __init__(
         self,
-        book: GuardedNodeCache,
+        cache: GuardedNodeCache,
         clock: Clock,
         meter: EnsuranceMetrics,
         follow: FollowRules,
         reconcile: ReconcileIntents,
     ) -> None:
-        self._book = book
+        self._cache = cache
         self._clock = clock
         self._meter = meter
         self._follow = follow
@@ -33,8 +33,8 @@ class OwnedNodes:
     async def acquire(self, leases: Sequence[Lease]) -> None:
         """Nodes as last written. Their leases may be about to end, under another epoch: declared at once."""
         partitions = [lease.partition for lease in leases]
-        await self._book.acquire(partitions, self._clock.now())
-        for node in self._book.nodes():
+        await self._cache.acquire(partitions, self._clock.now())
+        for node in self._cache.nodes():
             self._meter.standing(node.node, len(node.state.limited), 0)
         await self._follow.catch_up()
         await self._reconcile.acquire(partitions)
@@ -43,7 +43,7 @@ class OwnedNodes:
         """Everything that matters is written with each decision."""
 
     def drop(self, partitions: Collection[int]) -> None:
-        for node in self._book.nodes():
+        for node in self._cache.nodes():
             if partition_of(node.node) in partitions:
                 self._meter.standing(node.node, 0, 0)
-        self._book.drop(partitions)
+        self._cache.drop(partitions)

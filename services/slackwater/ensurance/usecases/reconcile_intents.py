@@ -15,8 +15,8 @@ from slackwater.waterline.cycle import Options
 class ReconcileIntents:
     """See the module's docstring."""
 
-    def __init__(self, book: GuardedNodeCache, intents: GuardIntents, silent_seconds: float) -> None:
-        self._book = book
+    def __init__(self, cache: GuardedNodeCache, intents: GuardIntents, silent_seconds: float) -> None:
+        self._cache = cache
         self._clock = intents.clock
         self._reconciler = IntentReconciler(intents, silent_seconds)
         self._options: Mapping[str, Options] = {}
@@ -42,8 +42,9 @@ class ReconcileIntents:
 
     def _pools(self, now: datetime) -> Mapping[str, Options]:
         """What disconnected agents of each pool may do."""
-        nodes = {node.pool: node for node in self._book.nodes()}
+        nodes = {node.pool: node for node in self._cache.nodes()}
         options = {
-            pool: self._book.isolate(node.node, partial(self._book.options, node, now)) for pool, node in nodes.items()
+            pool: self._cache.isolate(node.node, partial(self._cache.options, node, now))
+            for pool, node in nodes.items()
         }
         return {pool: known for pool, known in options.items() if known is not None}

@@ -21,13 +21,13 @@ class ReleaseQuarantined:
 
     def __init__(
         self,
-        book: GuardedNodeCache,
+        cache: GuardedNodeCache,
         intents: GuardIntents,
         reconcile: ReconcileIntents,
         bus: Bus,
         described: OnDescribed,
     ) -> None:
-        self._book = book
+        self._cache = cache
         self._intents = intents
         self._reconcile = reconcile
         self._bus = bus
@@ -43,8 +43,8 @@ class ReleaseQuarantined:
         Unavailable, Conflict, Fenced."""
         if item.table == NODES and item.node:
             partition = partition_of(item.node)
-            if self._book.owns(partition):
-                await self._book.acquire([partition], self._intents.clock.now())
+            if self._cache.owns(partition):
+                await self._cache.acquire([partition], self._intents.clock.now())
                 event = await self._bus.latest(NodeDescribed, item.node)
                 if event is not None:
                     with suppress(InvalidInput):  # refused before as a dead letter; the stored facts count

@@ -182,10 +182,13 @@ class AcceptReports:
     def _of_duplicate(self, known: KnownNode, report: Report, now: datetime) -> RefusedReport | None:
         """Returns the refusal of a report by a second agent; None if no second one is known to be at work."""
         running = known.track.boot_epoch
-        if report.boot_epoch == running or not self._duplicates.refused(known.name, now, known.last_report_at):
+        if report.boot_epoch == running and (known.newest_at is None or report.midpoint_at <= known.newest_at):
+            return None  # a repetition; what is measured after all reports is of a copy of the agent's machine
+        if not self._duplicates.refused(known.name, now, known.last_report_at):
             return None
+        beside = "a copy of itself" if report.boot_epoch == running else running
         detail = (
-            f"boot_epoch: {report.boot_epoch} reports beside {running}: two agents have the node name {known.name}; "
+            f"boot_epoch: {report.boot_epoch} reports beside {beside}: two agents have the node name {known.name}; "
             "stop one of them, or give it a name of its own with --node"
         )
         return RefusedReport(Refusal.DUPLICATE_AGENT, detail)

@@ -13,8 +13,8 @@ from slackwater.migration.domain.job_asks import JobAsk
 from slackwater.migration.domain.stored_jobs import (
     ARBITRATION,
     ArbitrationState,
-    EvictionSaid,
-    LeaveSaid,
+    EvictionAnswer,
+    GrantAnswer,
     MigrationLedger,
     NodeDocument,
     StoredJob,
@@ -38,7 +38,7 @@ _STATE: Final = TypeAdapter(dict[str, Any])
 class KeptAnswer:
     """A row of `answers`."""
 
-    def __init__(self, key: str, at_s: float, said: EvictionSaid | LeaveSaid) -> None:
+    def __init__(self, key: str, at_s: float, said: EvictionAnswer | GrantAnswer) -> None:
         self.key = key
         self.at_s = at_s
         self.said = said
@@ -116,7 +116,7 @@ STATE_ROWS: Final = KeyedTable[ArbitrationState](
 JOB_ROWS: Final = _table("jobs", "migration job", StoredJob, "name")
 RESERVATION_ROWS: Final = _table("kept_reservations", "reservation", StoredReservation, "name")
 ASK_ROWS: Final = _table("asks", "ask", JobAsk, "key")
-_SAID: Final[TypeAdapter[EvictionSaid | LeaveSaid]] = TypeAdapter(EvictionSaid | LeaveSaid)
+_SAID: Final[TypeAdapter[EvictionAnswer | GrantAnswer]] = TypeAdapter(EvictionAnswer | GrantAnswer)
 ANSWER_ROWS: Final = KeyedTable[KeptAnswer](
     name="answers",
     key="name",
@@ -189,13 +189,13 @@ class KeyedMigrationStore:
             known = await rows.read([ask.key for ask in asks])
             await rows.write([ask for ask in asks if ask.key not in known])
 
-    async def answers(self, keys: Collection[str]) -> Sequence[EvictionSaid | LeaveSaid]:
+    async def answers(self, keys: Collection[str]) -> Sequence[EvictionAnswer | GrantAnswer]:
         async with self._database.unit_of_work() as unit:
             found = await unit.keyed(ANSWER_ROWS, self._quarantine).read(keys)
         return [kept.said for kept in found.values()]
 
-    async def answer(self, said: EvictionSaid | LeaveSaid) -> None:
-        at_s = said.completed_s if isinstance(said, EvictionSaid) else said.until_s
+    async def answer(self, said: EvictionAnswer | GrantAnswer) -> None:
+        at_s = said.completed_s if isinstance(said, EvictionAnswer) else said.until_s
         async with self._database.unit_of_work() as unit:
             rows = unit.keyed(ANSWER_ROWS, self._quarantine)
             if not await rows.read([said.key]):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from slackwater.migration.domain.stored_jobs import EvictionSaid, StoredJob, TakenPod
+from slackwater.migration.domain.stored_jobs import EvictionAnswer, StoredJob, TakenPod
 from slackwater.model.records import record
 from slackwater.podmigration.budgets import DisruptionBudget
 from slackwater.podmigration.jobs import MoveOutcome
@@ -79,7 +79,7 @@ def taken_pods(
     taken: Sequence[TakenPod],
     before: Mapping[str, StoredJob],
     after: Mapping[str, StoredJob],
-    said: Mapping[str, EvictionSaid],
+    said: Mapping[str, EvictionAnswer],
     now_s: float,
 ) -> tuple[TakenPod, ...]:
     """Returns the pods that moves have ended not long ago, with those that ended in this round. `said`: answers of

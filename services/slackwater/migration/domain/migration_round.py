@@ -18,7 +18,7 @@ from slackwater.migration.domain.eviction_documents import (
     documents_after,
     with_withdrawals,
 )
-from slackwater.migration.domain.eviction_leave import LeaveAsked, is_ready, leave_asked, with_answer
+from slackwater.migration.domain.eviction_grant import GrantRequest, is_ready, request_grants, with_answer
 from slackwater.migration.domain.job_intake import intake
 from slackwater.migration.domain.move_views import claimed_pods, gone_pods, reservation_name, view_of_move
 from slackwater.migration.domain.reservation_round import AskedReservation, PodsOf, Rooms, reservations_after
@@ -85,7 +85,7 @@ class RoundResult:
     snapshot: MigrationSnapshot | None = None
     """What a round of arbitration was about; None: there was none."""
     declared: Sequence[DeclaredNode] = ()
-    leave: Sequence[LeaveAsked] = ()
+    grant_requests: Sequence[GrantRequest] = ()
 
 
 def migration_round(
@@ -108,12 +108,12 @@ def migration_round(
     current = _with_taken(current, ledger, seen, now_s)
     current, snapshot, held = _arbitrated(current, seen, rules, now_s, steps)
     current = _dequeued(current, rules.args.process_queue_qps, now_s)
-    current, leave = _started(current, seen, now_s, steps)
+    current, grant_requests = _started(current, seen, now_s, steps)
     generation = ledger.state.generation + 1
     documents, declared = documents_after(current.state.documents, current.jobs, seen, generation, now_s)
     jobs = with_withdrawals(current.jobs, documents, generation)
     current = replace(current, state=replace(current.state, documents=documents), jobs=jobs)
-    return RoundResult(_released(current), steps, held, snapshot, declared, leave)
+    return RoundResult(_released(current), steps, held, snapshot, declared, grant_requests)
 
 
 def _settled(
@@ -184,17 +184,19 @@ def _dequeued(ledger: MigrationLedger, qps: float, now_s: float) -> MigrationLed
 
 def _started(
     ledger: MigrationLedger, seen: SeenCluster, now_s: float, steps: list[JobStep]
-) -> tuple[MigrationLedger, Sequence[LeaveAsked]]:
+) -> tuple[MigrationLedger, Sequence[GrantRequest]]:
     queued = frozenset(ledger.state.queue.jobs)
     ready = [stored.name for stored in ledger.live() if is_ready(stored, queued)]
-    jobs, leave = leave_asked(ledger.jobs, ready, seen.pools, f"migration-{ledger.state.generation + 1}", now_s)
+    jobs, grant_requests = request_grants(
+        ledger.jobs, ready, seen.pools, f"migration-{ledger.state.generation + 1}", now_s
+    )
     for name in ready:
         stored = jobs[name]
-        if stored.job.dry_run or stored.leave.is_usable(now_s):
+        if stored.job.dry_run or stored.grant.is_usable(now_s):
             job = start(stored.job, now_s)
             steps.append(JobStep(name, stored.job, job, _NO_VIEW))
             jobs[name] = _with_job(stored, job, now_s)
-    return (ledger if not ready else replace(ledger, jobs=jobs)), leave
+    return (ledger if not ready else replace(ledger, jobs=jobs)), grant_requests
 
 
 def _with_job(stored: StoredJob, job: MigrationJob, now_s: float) -> StoredJob:

@@ -10,7 +10,7 @@ import numpy as np
 
 from slackwater.cluster.view import NONE, ClusterView, LivenessCode, Source
 from slackwater.migration.domain.disruption_budgets import BudgetsByNamespace
-from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid, MovedPod, StoredJob
+from slackwater.migration.domain.stored_jobs import EvictionAnswer, GrantAnswer, MovedPod, StoredJob
 from slackwater.model.nodes import NodeFacts, PodDetail
 from slackwater.model.pods import FAILED, PENDING, Pod
 from slackwater.model.records import record
@@ -84,9 +84,9 @@ class SeenCluster:
     fresh: Collection[str] = frozenset()
     """Nodes that answer."""
     pools: Mapping[str, str] = field(default_factory=dict)
-    evictions: Mapping[str, EvictionSaid] = field(default_factory=dict)
+    evictions: Mapping[str, EvictionAnswer] = field(default_factory=dict)
     """By key of the answer."""
-    leaves: Mapping[str, LeaveSaid] = field(default_factory=dict)
+    grants: Mapping[str, GrantAnswer] = field(default_factory=dict)
     """By id of the request."""
     budgets: BudgetsByNamespace = field(default_factory=dict)
     """Disruption budgets of the cluster."""

@@ -47,8 +47,8 @@ class MovedPod:
 
 
 @record(frozen=True, slots=True)
-class EvictionLeave:
-    """The leave of the pool's Autonomy to evict the pod of one job."""
+class EvictionGrant:
+    """The grant of the pool's Autonomy to evict the pod of one job."""
 
     request: str = ""
     asked_s: float = 0.0
@@ -81,7 +81,7 @@ class StoredJob:
     """Of its eviction: the agent carries out each id once."""
     refused_s: float | None = None
     """When the last attempt was refused."""
-    leave: EvictionLeave = EvictionLeave()
+    grant: EvictionGrant = EvictionGrant()
     evicting_s: float | None = None
     """When the eviction of the present attempt was declared first: its replacement starts later."""
     withdrawn_generation: int = 0
@@ -189,7 +189,7 @@ def answer_key(node: str, identity: str) -> str:
 
 
 @record(frozen=True, slots=True)
-class EvictionSaid:
+class EvictionAnswer:
     """What the agent of a node answered to an eviction."""
 
     node: str
@@ -207,8 +207,8 @@ class EvictionSaid:
 
 
 @record(frozen=True, slots=True)
-class LeaveSaid:
-    """What ensurance answered to a request for leave."""
+class GrantAnswer:
+    """What ensurance answered to a request for a grant."""
 
     id: str
     granted: tuple[str, ...]

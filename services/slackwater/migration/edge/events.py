@@ -12,7 +12,7 @@ from slackwater.events.move_proposed import MoveProposed
 from slackwater.events.reclaim_answered import ReclaimAnswered
 from slackwater.events.reclaim_requested import MOVES_TREE
 from slackwater.intents.controls import MIGRATION
-from slackwater.migration.domain.stored_jobs import EvictionSaid, LeaveSaid
+from slackwater.migration.domain.stored_jobs import EvictionAnswer, GrantAnswer
 from slackwater.migration.ports import MigrationStore
 from slackwater.migration.usecases.propose_moves import ProposeMoves
 from slackwater.model.time import Clock
@@ -33,7 +33,7 @@ def consumers(
         if seen.writer == MIGRATION.name:
             completed_s = seen.completed_at.timestamp()
             received_s = clock.now().timestamp()
-            said = EvictionSaid(seen.node, seen.id, seen.outcome.value, seen.detail, completed_s, received_s)
+            said = EvictionAnswer(seen.node, seen.id, seen.outcome.value, seen.detail, completed_s, received_s)
             await store.answer(said)
             ended(said.key)
 
@@ -42,7 +42,7 @@ def consumers(
         if said.tree == MOVES_TREE:
             again_s = None if said.again_at is None else said.again_at.timestamp()
             until_s = said.valid_until.timestamp()
-            await store.answer(LeaveSaid(said.id, tuple(said.granted), said.because, again_s, until_s))
+            await store.answer(GrantAnswer(said.id, tuple(said.granted), said.because, again_s, until_s))
 
     async def on_proposed(received: Received[MoveProposed]) -> None:
         await propose(received.event.data)

@@ -12,7 +12,7 @@ from slackwater.decisions.record import DecisionRecord
 from slackwater.events.decision_recorded import decision_event
 from slackwater.events.envelope import Event, event_of
 from slackwater.events.reclaim_requested import MOVES_TREE, ReclaimRequested, WantedReclaim
-from slackwater.migration.domain.eviction_leave import VALID_S, LeaveAsked
+from slackwater.migration.domain.eviction_grant import VALID_S, GrantRequest
 from slackwater.migration.domain.job_asks import JobAsk
 from slackwater.migration.domain.job_intake import has_news
 from slackwater.migration.domain.migration_round import MigrationAsks, RoundResult, migration_round
@@ -20,8 +20,8 @@ from slackwater.migration.domain.reservation_round import begins_anew
 from slackwater.migration.domain.sightings import SeenCluster, wanted_of
 from slackwater.migration.domain.stored_jobs import (
     ARBITRATION,
-    EvictionSaid,
-    LeaveSaid,
+    EvictionAnswer,
+    GrantAnswer,
     MigrationLedger,
     StoredJob,
 )
@@ -140,14 +140,14 @@ class MovePods:
         live = ledger.live()
         evicting = (MigrationStep.EVICTING, MigrationStep.WITHDRAWING, MigrationStep.REPLACING)
         keys = {stored.eviction_key for stored in live if stored.job.step in evicting}
-        keys |= {stored.leave.request for stored in live if stored.job.step is MigrationStep.ADMITTED} - {""}
+        keys |= {stored.grant.request for stored in live if stored.job.step is MigrationStep.ADMITTED} - {""}
         if not keys:
             return seen
         answers = await self._store.answers(keys)
         return replace(
             seen,
-            evictions={said.key: said for said in answers if isinstance(said, EvictionSaid)},
-            leaves={said.id: said for said in answers if isinstance(said, LeaveSaid)},
+            evictions={said.key: said for said in answers if isinstance(said, EvictionAnswer)},
+            grants={said.id: said for said in answers if isinstance(said, GrantAnswer)},
         )
 
     def _published(
@@ -174,7 +174,7 @@ class MovePods:
             evicting = tuple(jobs[stored.name] for stored in declared.jobs)
             held = replace(declared, jobs=evicting, starts=tuple(jobs[stored.name] for stored in declared.starts))
             events.append(intent_event(held, self._grace_s, now))
-        events += [event_of(_leave_request(asked, now), source=SERVICE, time=now) for asked in result.leave]
+        events += [event_of(_grant_request(asked, now), source=SERVICE, time=now) for asked in result.grant_requests]
         for name, stored in jobs.items():
             earlier = before.jobs.get(name)
             if earlier is None or shown_state(earlier) != shown_state(stored):
@@ -258,7 +258,7 @@ def _names(asks: MigrationAsks, ledger: MigrationLedger) -> set[tuple[str, str]]
     return {(request.pod_namespace, request.pod_name) for request in requests if not request.pod_uid}
 
 
-def _leave_request(asked: LeaveAsked, now: datetime) -> ReclaimRequested:
+def _grant_request(asked: GrantRequest, now: datetime) -> ReclaimRequested:
     return ReclaimRequested(
         id=asked.request,
         tree=MOVES_TREE,

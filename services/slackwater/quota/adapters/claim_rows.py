@@ -15,7 +15,7 @@ from slackwater.fairshare.claims import ENDED
 from slackwater.quota.domain.ledger_records import KeptClaim, QuotaUse, StoredTree
 from slackwater.quota.domain.past_trees import PastTree, before_key, is_of
 from slackwater.quota.domain.reclaim_counts import ReclaimCount
-from slackwater.quota.domain.reclaim_leave import ReclaimLeave
+from slackwater.quota.domain.reclaim_grant import ReclaimGrant
 from slackwater.quota.ports import CLAIMS, ENDED_CLAIMS, PAST, TREES, USES
 from slackwater.store.keyed import KeyedTable, RowColumn
 from slackwater.store.port import Database, UnitOfWork
@@ -24,22 +24,22 @@ from slackwater.store.quarantine import Quarantine
 PAGE: Final = 500
 _KEPT: Final = TypeAdapter(KeptClaim)
 _PAST: Final = TypeAdapter(PastTree)
-_LEAVE: Final = TypeAdapter(ReclaimLeave)
+_GRANT: Final = TypeAdapter(ReclaimGrant)
 _COUNTS: Final = TypeAdapter(Mapping[str, ReclaimCount])
 _DOCUMENT: Final = RowColumn("document", "jsonb")
 
 
 def _tree_of(row: Any) -> StoredTree:
     over = {str(quota): float(since) for quota, since in row.document["over_since_s"].items()}
-    leave = _LEAVE.validate_python(row.document.get("leave", {}))
+    grant = _GRANT.validate_python(row.document.get("grant", {}))
     reclaims = _COUNTS.validate_python(row.document.get("reclaims", {}))
-    return StoredTree(row.tree, row.generation, over, leave, reclaims, int(row.document.get("quotas_revision", 0)))
+    return StoredTree(row.tree, row.generation, over, grant, reclaims, int(row.document.get("quotas_revision", 0)))
 
 
 def _tree_document(tree: StoredTree) -> str:
     document = {
         "over_since_s": dict(tree.over_since_s),
-        "leave": _LEAVE.dump_python(tree.leave, mode="json"),
+        "grant": _GRANT.dump_python(tree.grant, mode="json"),
         "reclaims": _COUNTS.dump_python(tree.reclaims, mode="json"),
         "quotas_revision": tree.quotas_revision,
     }

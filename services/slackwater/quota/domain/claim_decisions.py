@@ -127,7 +127,7 @@ _WAITS = {
     WaitReason.RECLAIMING: "resources are being reclaimed for it",
     WaitReason.DELAY: "it is reclaimed for it once borrowers were above their runtime for long enough",
     WaitReason.BUDGET: "no more evictions are allowed now",
-    WaitReason.LEAVE: "the pool is asked whether the claims that would be reclaimed for it may end",
+    WaitReason.GRANT: "the pool is asked whether the claims that would be reclaimed for it may end",
     WaitReason.BACKOFF: "it was reclaimed before, and does not borrow again yet",
     WaitReason.BEYOND_POOL: "the whole pool is too small for it",
 }

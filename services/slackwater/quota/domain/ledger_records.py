@@ -11,7 +11,7 @@ from slackwater.fairshare.start_estimate import StartEstimate
 from slackwater.fairshare.tree import Amounts
 from slackwater.model.records import record
 from slackwater.quota.domain.reclaim_counts import ReclaimCount
-from slackwater.quota.domain.reclaim_leave import ReclaimLeave
+from slackwater.quota.domain.reclaim_grant import ReclaimGrant
 
 DEFAULT_TREE: Final = "default"
 
@@ -29,7 +29,7 @@ class StoredTree:
     generation: int = 0
     over_since_s: Mapping[str, float] = field(default_factory=dict)
     """Since when quotas use more than their runtime."""
-    leave: ReclaimLeave = field(default_factory=ReclaimLeave)
+    grant: ReclaimGrant = field(default_factory=ReclaimGrant)
     reclaims: Mapping[str, ReclaimCount] = field(default_factory=dict)
     """By workload."""
     quotas_revision: int = 0

@@ -45,8 +45,8 @@ class TreeInputs:
             queue_policies=self.policies,
             over_since_s=stored.over_since_s,
             evictions_allowed={},
-            granted=stored.leave.usable(self.now_s),
-            refused=stored.leave.refused,
+            granted=stored.grant.usable(self.now_s),
+            refused=stored.grant.refused,
             reserved={self.tree: self.totals.reserved} if self.totals.reserved else {},
         )
 

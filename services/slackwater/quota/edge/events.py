@@ -10,14 +10,14 @@ from slackwater.bus.consume.handlers import Consumer, each
 from slackwater.bus.port import Received
 from slackwater.events.reclaim_answered import ReclaimAnswered
 from slackwater.events.reclaim_requested import MOVES_TREE
-from slackwater.quota.domain.reclaim_leave import answered
+from slackwater.quota.domain.reclaim_grant import answered
 from slackwater.quota.usecases.manage_claims import ManageClaims
 
 ANSWERS: Final = "quota-reclaim-answered"
 
 
 def consumers(claims: ManageClaims) -> Sequence[Consumer[Any]]:
-    """The answers to requests for leave to evict."""
+    """The answers to requests for a grant to evict."""
 
     async def on_answer(received: Received[ReclaimAnswered]) -> None:
         answer = received.event.data

@@ -24,7 +24,7 @@ from slackwater.quota.domain.claim_decisions import ClaimDecision
 from slackwater.quota.domain.claim_requests import INTERRUPTED, ClaimRequest, Submission, require_place
 from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
 from slackwater.quota.domain.reclaim_counts import with_reclaims
-from slackwater.quota.domain.reclaim_leave import ReclaimLeave
+from slackwater.quota.domain.reclaim_grant import ReclaimGrant
 from slackwater.quota.domain.tree_inputs import TreeInputs
 from slackwater.quota.domain.tree_ledger import TreeLedger, Uses, uses, uses_to_write
 from slackwater.quota.metrics import QuotaMetrics
@@ -119,15 +119,15 @@ class ArbitrateTree:
         batch, self._pending = self._pending[:MOST_TOGETHER], self._pending[MOST_TOGETHER:]
         return batch
 
-    async def answer(self, change: Callable[[ReclaimLeave], ReclaimLeave]) -> None:
-        """Take an answer to a request for leave, and decide with it. Raises Conflict, Unavailable."""
+    async def answer(self, change: Callable[[ReclaimGrant], ReclaimGrant]) -> None:
+        """Take an answer to a request for a grant, and decide with it. Raises Conflict, Unavailable."""
         async with self._turn:
             known, self._ledger = self._ledger, None
             async with self._store.unit_of_work() as unit:
                 before = stored = await unit.tree(self.tree)
-                leave = change(stored.leave)
-                if leave is not stored.leave:
-                    stored = await unit.advance(replace(stored, leave=leave))
+                grant = change(stored.grant)
+                if grant is not stored.grant:
+                    stored = await unit.advance(replace(stored, grant=grant))
             if known is not None and known.stored.generation == before.generation:
                 known.stored, self._ledger = stored, known
         await self.round()
@@ -197,7 +197,7 @@ class ArbitrateTree:
         estimate, note = None, ""
         if current is not None and place is not None:
             estimate = self._estimate(current, kept.claim, place, self._clock.now().timestamp())
-            note = wait_note(kept.claim, place, current.stored.leave, self._settings)
+            note = wait_note(kept.claim, place, current.stored.grant, self._settings)
         return ClaimStanding(kept, place, estimate, self._history.hit_rate(kept.claim.quota), note)
 
     def _estimate(

@@ -1,4 +1,4 @@
-"""Asks for leave to evict what a tree wants to reclaim, and requests the evictions that were granted."""
+"""Asks for a grant to evict what a tree wants to reclaim, and requests the evictions that were granted."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from slackwater.events.reclaim_requested import ReclaimRequested, WantedReclaim
 from slackwater.fairshare.arbitration_plan import ArbitrationPlan
 from slackwater.fairshare.claims import ClaimState, QuotaClaim
 from slackwater.quota.domain.ledger_records import tree_key
-from slackwater.quota.domain.reclaim_leave import (
+from slackwater.quota.domain.reclaim_grant import (
     VALID_S,
     EvictablePod,
-    ReclaimLeave,
-    WantedLeave,
+    ReclaimGrant,
+    WantedGrant,
     asked,
     evictions_of,
-    wanted_leave,
+    wanted_grant,
 )
 from slackwater.quota.domain.tree_ledger import TreeLedger
 from slackwater.quota.usecases.quota_trees import QuotaTrees
@@ -39,27 +39,27 @@ def reclaim_requests(
     trees: QuotaTrees,
     decision_of: Callable[[str], str],
     now: datetime,
-) -> tuple[ReclaimLeave, Sequence[Payload]]:
-    """Returns the tree's leave after this plan, the same where nothing is asked, and what has to be published.
+) -> tuple[ReclaimGrant, Sequence[Payload]]:
+    """Returns the tree's grant after this plan, the same where nothing is asked, and what has to be published.
 
     `after` are the claims that the plan changes; `decision_of` returns the decision that told a claim to end.
     """
-    now_s, leave = now.timestamp(), current.stored.leave
+    now_s, grant = now.timestamp(), current.stored.grant
     claims = {**current.index.reclaiming, **after}
     reclaiming = {name: claim for name, claim in claims.items() if claim.state is ClaimState.RECLAIMING}
     concerned = {*reclaiming, *(reclaim.victim for reclaim in plan.ungranted)}
     if not concerned:
-        return leave, ()
+        return grant, ()
     by_key, running = trees.running.by_key(), trees.running
     pods = {name: by_key.get(running.key_of(current.index.by_id[name]), []) for name in concerned}
-    evicted = list(evictions_of(reclaiming, pods, leave, now_s))
+    evicted = list(evictions_of(reclaiming, pods, grant, now_s))
     if evicted:
-        leave = replace(leave, evicting={**leave.evicting, **{pod.uid: now_s for _, pod in evicted}})
+        grant = replace(grant, evicting={**grant.evicting, **{pod.uid: now_s for _, pod in evicted}})
     events: list[Payload] = list(_evictions(tree, evicted, reclaiming, decision_of, now))
-    wanted = wanted_leave(plan.ungranted, reclaiming, pods, leave, now_s) if leave.may_ask(now_s) else ()
+    wanted = wanted_grant(plan.ungranted, reclaiming, pods, grant, now_s) if grant.may_ask(now_s) else ()
     if wanted:
         request = f"{tree_key(tree)}-{current.stored.generation + 1}"
-        leave = asked(leave, request, wanted, now_s)
+        grant = asked(grant, request, wanted, now_s)
         events.append(
             ReclaimRequested(
                 id=request,
@@ -72,10 +72,10 @@ def reclaim_requests(
                 requested_at=now,
             )
         )
-    return leave, events
+    return grant, events
 
 
-def _by_pool(tree: str, wanted: WantedLeave, trees: QuotaTrees) -> dict[str, int]:
+def _by_pool(tree: str, wanted: WantedGrant, trees: QuotaTrees) -> dict[str, int]:
     """What a reclaim costs each pool. A claim of which no pod is known costs each pool of its tree one eviction."""
     if not wanted.pods:
         return dict.fromkeys(trees.pools(tree, ()).values(), 1)

@@ -66,7 +66,7 @@ class TreeDecision:
     tree: StoredTree | None
     """None: there is nothing to write."""
     requests: Sequence[Payload]
-    """Evictions, and leave for them, that are asked for."""
+    """Evictions, and grant for them, that are asked for."""
 
 
 def apply_requests(
@@ -114,11 +114,11 @@ def decide_tree(
     changed = {**requested, **apply_plan(plan, index.by_id, inputs.now_s)}
     findings = _findings(inputs, batch)
     decision_of = _decision_of(inputs, {**findings, **records})
-    leave, requests = reclaim_requests(inputs.tree, plan, changed, inputs.current, trees, decision_of, inputs.now)
+    grant, requests = reclaim_requests(inputs.tree, plan, changed, inputs.current, trees, decision_of, inputs.now)
     tree = None
-    if changed or leave is not stored.leave or plan.over_since_s != stored.over_since_s:
+    if changed or grant is not stored.grant or plan.over_since_s != stored.over_since_s:
         reclaims = count_reclaims(stored.reclaims, changed.values(), inputs.now_s)
-        tree = replace(stored, over_since_s=dict(plan.over_since_s), leave=leave, reclaims=reclaims)
+        tree = replace(stored, over_since_s=dict(plan.over_since_s), grant=grant, reclaims=reclaims)
     return TreeDecision(plan, explained, changed, findings, records, tree, requests)
 
 

@@ -17,7 +17,7 @@ from slackwater.quota.domain.claim_requests import INTERRUPTED, ClaimRequest, Re
 from slackwater.quota.domain.claim_runs import ObservedClaims, observe_claims
 from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
 from slackwater.quota.domain.past_trees import PastTree
-from slackwater.quota.domain.reclaim_leave import ReclaimLeave
+from slackwater.quota.domain.reclaim_grant import ReclaimGrant
 from slackwater.quota.domain.runtime_preview import RuntimeChange, runtime_changes
 from slackwater.quota.metrics import QuotaMetrics
 from slackwater.quota.ports import LedgerStore
@@ -169,8 +169,8 @@ class ManageClaims:
         ended = self._history.recent(tree, self._clock.now().timestamp())
         return observe_claims(live, ended, self._trees.running, frozenset(nodes), self._clock.now().timestamp())
 
-    async def answered(self, tree: str, change: Callable[[ReclaimLeave], ReclaimLeave]) -> None:
-        """Take an answer to a tree's request for leave; `tree` is its key in events. Raises Conflict, Unavailable."""
+    async def answered(self, tree: str, change: Callable[[ReclaimGrant], ReclaimGrant]) -> None:
+        """Take an answer to a tree's request for a grant; `tree` is its key in events. Raises Conflict, Unavailable."""
         for name in self._trees.names():
             if tree_key(name) == tree:
                 await self.of(name).answer(change)

@@ -16,7 +16,7 @@ from slackwater.quota.domain.ledger_records import KeptClaim, tree_key
 from slackwater.quota.domain.past_trees import PastTree
 from slackwater.quota.domain.pool_totals import TreeTotals
 from slackwater.quota.domain.reclaim_candidates import reclaim_candidates
-from slackwater.quota.domain.reclaim_leave import ReclaimLeave
+from slackwater.quota.domain.reclaim_grant import ReclaimGrant
 from slackwater.quota.domain.tree_figures import tree_figures
 from slackwater.quota.metrics import QuotaMetrics
 
@@ -81,10 +81,10 @@ class ClaimStanding:
         return f"{wait_text(self.place)}{f': {self.note}' if self.note else ''}"
 
 
-def wait_note(claim: QuotaClaim, place: QueuePlace, leave: ReclaimLeave, settings: ArbitrationSettings) -> str:
+def wait_note(claim: QuotaClaim, place: QueuePlace, grant: ReclaimGrant, settings: ArbitrationSettings) -> str:
     """Returns what is known of a wait beyond the figures of its place."""
-    if place.reason in (WaitReason.BUDGET, WaitReason.LEAVE):
-        return leave.text()
+    if place.reason in (WaitReason.BUDGET, WaitReason.GRANT):
+        return grant.text()
     if place.reason is WaitReason.BACKOFF:
         until = datetime.fromtimestamp(may_borrow_s(claim, settings), UTC)
         times = "once" if claim.reclaims == 1 else f"{claim.reclaims} times"

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from plugin_double import NIC, SHORT, PluginDouble, allocation, plugin_at
+from structlog.testing import capture_logs
 from tests.support.clock import FakeClock
 
 from slackwater.agent.adapters.placement_files import JsonPlacements, read_placements
@@ -224,3 +225,26 @@ async def test_a_label_that_is_no_amount_refuses_the_pod(plugins_dir: Path, amou
         node.arriving = [_pod("lsr", amount)]
         answer = await node.turn()
     assert answer["refused"]["lsr"] == f"{LABEL}: {amount!r} is no amount of a resource"
+
+
+async def test_a_plugin_that_went_counts_at_once_and_not_at_the_next_turn(plugins_dir: Path) -> None:
+    async with _node(plugins_dir, PluginDouble()) as node:
+        await node.turn()
+        assert node.placing.manager.endpoints[NIC].runs
+    await node.remote.scan()
+    node.placing.update(node.pods)
+    assert not node.placing.manager.endpoints[NIC].runs
+
+
+async def test_values_that_contradict_are_said_with_the_pod(plugins_dir: Path) -> None:
+    second = pb.ResourceAllocationInfo(allocated_quantity=1, is_scalar_resource=True, envs={"NIC": "eth0"})
+    held = allocation()
+    held.resource_allocation["example.com/nic-2"].CopyFrom(second)
+    answer = pb.ResourceAllocationResponse(allocation_result=held)
+    async with _node(plugins_dir, PluginDouble(answers={Rpc.ALLOCATE: answer})) as node:
+        node.arriving = [_pod("lsr")]
+        with capture_logs() as lines:
+            await node.turn()
+    (line,) = [line for line in lines if line["event"] == "resources contradict"]
+    assert (line["pod"], line["container"]) == ("lsr", "main")
+    assert line["conflict"] == "environment NIC: example.com/nic-2 sets 'eth0', and 'eth1' counts"

@@ -67,12 +67,12 @@ class QuotasAreSettledAtRest(Invariant):
         if step.kind is Kind.STORED:
             if step.subject.startswith(_OF_POOLS) and step.process != "fleet":
                 self._changed_at = self._pools_at = step.at
-            self._note_leave(step)
+            self._note_grant(step)
         elif (commit := claim_commit_of(step)) is not None:
             self._books.apply(commit)
             self._changed_at = step.at if commit.claims else self._changed_at
 
-    def _note_leave(self, step: Step) -> None:
+    def _note_grant(self, step: Step) -> None:
         if (request := payload_of(step, ReclaimRequested)) is not None:
             self._wanted[request.id] = frozenset(each.claim for each in request.wanted)
         elif (answer := payload_of(step, ReclaimAnswered)) is not None:

@@ -1,4 +1,4 @@
-"""The leave to evict that a tree has of the Autonomies of its pools: asked for, granted, and used. Times are handed in.
+"""The grant to evict that a tree has of the Autonomies of its pools: asked for, granted, and used. Times are handed in.
 
 Leave is asked for whole orders before any claim is told to end, so that no more claims end in any window than the
 Autonomies allow; what is granted counts there whether it is used or not.
@@ -35,8 +35,8 @@ class EvictablePod:
 
 
 @record(frozen=True, slots=True)
-class ReclaimLeave:
-    """Of one tree. `pods` are those that leave was last asked for, by claim."""
+class ReclaimGrant:
+    """Of one tree. `pods` are those that a grant was last asked for, by claim."""
 
     request: str = ""
     asked_s: float = 0.0
@@ -69,7 +69,7 @@ class ReclaimLeave:
         return abs(now_s - self.asked_s) >= pause
 
     def text(self) -> str:
-        """Returns what the claims that wait for leave wait for."""
+        """Returns what the claims that wait for a grant wait for."""
         if not self.request:
             return ""
         if not self.is_answered:
@@ -80,7 +80,7 @@ class ReclaimLeave:
 
 
 @record(frozen=True, slots=True)
-class WantedLeave:
+class WantedGrant:
     """One claim that would have to end. All of an order are granted, or none."""
 
     claim: str
@@ -88,69 +88,69 @@ class WantedLeave:
     pods: tuple[EvictablePod, ...]
 
 
-def wanted_leave(
+def wanted_grant(
     reclaims: Sequence[ClaimReclaim],
     reclaiming: Mapping[str, QuotaClaim],
     pods: Mapping[str, Sequence[RunningPod]],
-    leave: ReclaimLeave,
+    grant: ReclaimGrant,
     now_s: float,
-) -> Sequence[WantedLeave]:
-    """Returns what leave is needed for: claims that would be reclaimed, and pods of reclaimed claims that came later.
+) -> Sequence[WantedGrant]:
+    """Returns what a grant is needed for: claims that would be reclaimed, and pods of reclaimed claims that came later.
 
     `pods` are those of the claims concerned.
     """
-    leave_by_claim: dict[str, WantedLeave] = {}
-    usable = leave.usable(now_s)
+    grant_by_claim: dict[str, WantedGrant] = {}
+    usable = grant.usable(now_s)
     for reclaim in reclaims:
         order = reclaim.for_claim or reclaim.victim
-        if reclaim.victim not in leave_by_claim and reclaim.victim not in usable:
-            leave_by_claim[reclaim.victim] = WantedLeave(
+        if reclaim.victim not in grant_by_claim and reclaim.victim not in usable:
+            grant_by_claim[reclaim.victim] = WantedGrant(
                 reclaim.victim, order, _evictable(pods.get(reclaim.victim, ()))
             )
     for name in sorted(reclaiming):
-        late = _late(pods.get(name, ()), leave, now_s)
-        if late and name not in usable and name not in leave_by_claim:
-            leave_by_claim[name] = WantedLeave(name, name, late)
-    return list(leave_by_claim.values())
+        late = _late(pods.get(name, ()), grant, now_s)
+        if late and name not in usable and name not in grant_by_claim:
+            grant_by_claim[name] = WantedGrant(name, name, late)
+    return list(grant_by_claim.values())
 
 
 def evictions_of(
-    claims: Collection[str], pods: Mapping[str, Sequence[RunningPod]], leave: ReclaimLeave, now_s: float
+    claims: Collection[str], pods: Mapping[str, Sequence[RunningPod]], grant: ReclaimGrant, now_s: float
 ) -> Iterator[tuple[str, EvictablePod]]:
     """Yields the pods of claims that have to end whose eviction was granted and is not under way."""
-    usable = leave.usable(now_s)
+    usable = grant.usable(now_s)
     for claim in sorted(usable.intersection(claims)):
         running = {pod.uid for pod in pods.get(claim, ())}
-        for pod in leave.pods.get(claim, ()):
-            if pod.uid in running and not leave.is_evicting(pod.uid, now_s):
+        for pod in grant.pods.get(claim, ()):
+            if pod.uid in running and not grant.is_evicting(pod.uid, now_s):
                 yield claim, pod
 
 
-def asked(leave: ReclaimLeave, request: str, wanted: Sequence[WantedLeave], now_s: float) -> ReclaimLeave:
-    """Returns the leave after a request. What was granted before may still be used."""
-    usable = leave.usable(now_s)
-    still_usable = {claim: pods for claim, pods in leave.pods.items() if claim in usable}
+def asked(grant: ReclaimGrant, request: str, wanted: Sequence[WantedGrant], now_s: float) -> ReclaimGrant:
+    """Returns the grant after a request. What was granted before may still be used."""
+    usable = grant.usable(now_s)
+    still_usable = {claim: pods for claim, pods in grant.pods.items() if claim in usable}
     return replace(
-        leave,
+        grant,
         request=request,
         asked_s=now_s,
         is_answered=False,
-        granted={claim: until_s for claim, until_s in leave.granted.items() if claim in usable},
+        granted={claim: until_s for claim, until_s in grant.granted.items() if claim in usable},
         pods={**still_usable, **{each.claim: each.pods for each in wanted}},
-        refused=leave.refused.intersection(each.claim for each in wanted),
-        evicting={uid: at for uid, at in leave.evicting.items() if abs(now_s - at) < EVICTED_AGAIN_S},
+        refused=grant.refused.intersection(each.claim for each in wanted),
+        evicting={uid: at for uid, at in grant.evicting.items() if abs(now_s - at) < EVICTED_AGAIN_S},
     )
 
 
 def answered(
-    leave: ReclaimLeave, request: str, granted: Collection[str], until_s: float, because: str, again_s: float | None
-) -> ReclaimLeave:
-    """Returns the leave after an answer; one to another request changes nothing."""
-    if request != leave.request or leave.is_answered:
-        return leave
-    allowed = {**leave.granted, **dict.fromkeys(granted, until_s)}
-    refused = frozenset(leave.pods.keys() - allowed.keys())
-    return replace(leave, is_answered=True, granted=allowed, refused=refused, because=because, again_s=again_s)
+    grant: ReclaimGrant, request: str, granted: Collection[str], until_s: float, because: str, again_s: float | None
+) -> ReclaimGrant:
+    """Returns the grant after an answer; one to another request changes nothing."""
+    if request != grant.request or grant.is_answered:
+        return grant
+    allowed = {**grant.granted, **dict.fromkeys(granted, until_s)}
+    refused = frozenset(grant.pods.keys() - allowed.keys())
+    return replace(grant, is_answered=True, granted=allowed, refused=refused, because=because, again_s=again_s)
 
 
 def _time(at_s: float) -> str:
@@ -161,5 +161,5 @@ def _evictable(pods: Sequence[RunningPod]) -> tuple[EvictablePod, ...]:
     return tuple(EvictablePod(pod.node, pod.uid, pod.name) for pod in sorted(pods, key=lambda pod: pod.uid))
 
 
-def _late(pods: Sequence[RunningPod], leave: ReclaimLeave, now_s: float) -> tuple[EvictablePod, ...]:
-    return _evictable([pod for pod in pods if not leave.is_evicting(pod.uid, now_s)])
+def _late(pods: Sequence[RunningPod], grant: ReclaimGrant, now_s: float) -> tuple[EvictablePod, ...]:
+    return _evictable([pod for pod in pods if not grant.is_evicting(pod.uid, now_s)])

@@ -1,4 +1,4 @@
-"""The leave of the Autonomies to evict: asked for before a move begins, so that no budget is exceeded by moves.
+"""The grant of the Autonomies to evict: asked for before a move begins, so that no budget is exceeded by moves.
 
 A request without an answer is repeated under its id, so that a late answer to it counts. Under a new id each time, jobs
 would never begin while answers take longer than the pause, and each late grant would be counted for nothing. Repeats
@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from slackwater.migration.domain.sightings import SeenCluster
-from slackwater.migration.domain.stored_jobs import EvictionLeave, StoredJob
+from slackwater.migration.domain.stored_jobs import EvictionGrant, StoredJob
 from slackwater.model.records import record
 from slackwater.podmigration.jobs import MigrationStep
 
@@ -28,8 +28,8 @@ CHANGED_S: Final = 60.0
 
 
 @record(frozen=True, slots=True)
-class LeaveAsked:
-    """A request for leave, or its repeat: the jobs that want to begin, and their pools."""
+class GrantRequest:
+    """A request for a grant, or its repeat: the jobs that want to begin, and their pools."""
 
     request: str
     pools: tuple[tuple[str, str], ...]
@@ -38,17 +38,17 @@ class LeaveAsked:
 
 def with_answer(stored: StoredJob, seen: SeenCluster) -> StoredJob:
     """Returns a job with the answer to its last request; an answer is read once, by a job that still waits for it."""
-    leave = stored.leave
-    said = seen.leaves.get(leave.request)
+    grant = stored.grant
+    said = seen.grants.get(grant.request)
     is_waiting = stored.job.step is MigrationStep.ADMITTED
-    if said is None or not leave.is_unanswered or not is_waiting:
+    if said is None or not grant.is_unanswered or not is_waiting:
         return stored
     if stored.job.id in said.granted:
-        granted = replace(leave, until_s=said.until_s, because="", again_s=None)
-        return replace(stored, leave=granted, job=replace(stored.job, message=""))  # why it waited is over
+        granted = replace(grant, until_s=said.until_s, because="", again_s=None)
+        return replace(stored, grant=granted, job=replace(stored.job, message=""))  # why it waited is over
     because = said.because or "not granted"
-    refused = replace(leave, because=because, again_s=said.again_s)
-    return replace(stored, leave=refused, job=replace(stored.job, message=because))
+    refused = replace(grant, because=because, again_s=said.again_s)
+    return replace(stored, grant=refused, job=replace(stored.job, message=because))
 
 
 def is_ready(stored: StoredJob, queued: Collection[str]) -> bool:
@@ -60,36 +60,36 @@ def is_ready(stored: StoredJob, queued: Collection[str]) -> bool:
 
 
 def asks(stored: StoredJob, now_s: float) -> bool:
-    """Whether leave is to be asked for now."""
-    leave = stored.leave
-    if stored.job.dry_run or leave.is_usable(now_s):
+    """Returns whether a grant is to be asked for now."""
+    grant = stored.grant
+    if stored.job.dry_run or grant.is_usable(now_s):
         return False
-    if not leave.request or leave.until_s is not None:
+    if not grant.request or grant.until_s is not None:
         return True
-    if leave.is_unanswered:
-        return abs(now_s - leave.asked_s) >= _repeat_pause_s(leave)
-    again_s = leave.asked_s + AGAIN_S if leave.again_s is None else leave.again_s
-    is_set_back = now_s < leave.asked_s  # asked by a clock that was ahead
-    return is_set_back or now_s >= min(again_s, leave.asked_s + CHANGED_S)
+    if grant.is_unanswered:
+        return abs(now_s - grant.asked_s) >= _repeat_pause_s(grant)
+    again_s = grant.asked_s + AGAIN_S if grant.again_s is None else grant.again_s
+    is_set_back = now_s < grant.asked_s  # asked by a clock that was ahead
+    return is_set_back or now_s >= min(again_s, grant.asked_s + CHANGED_S)
 
 
-def leave_asked(
+def request_grants(
     jobs: Mapping[str, StoredJob], ready: Sequence[str], pools: Mapping[str, str], request: str, now_s: float
-) -> tuple[dict[str, StoredJob], Sequence[LeaveAsked]]:
-    """Returns the jobs after the requests for all that need leave now: `request` is the id of a new one, repeats have
+) -> tuple[dict[str, StoredJob], Sequence[GrantRequest]]:
+    """Returns the jobs after the requests for all that need a grant now: `request` is the id of a new one, repeats have
     theirs."""
     asked: dict[str, StoredJob] = {}
     named: dict[str, list[tuple[str, str]]] = {}
     for stored in (jobs[name] for name in ready):
         if asks(stored, now_s):
-            repeated = stored.leave.is_unanswered
-            leave = replace(stored.leave, asked_s=now_s) if repeated else EvictionLeave(request, now_s, since_s=now_s)
-            asked[stored.name] = replace(stored, leave=leave)
-            named.setdefault(leave.request, []).append((stored.job.id, pools.get(stored.job.node, "")))
-    return {**jobs, **asked}, [LeaveAsked(id_, tuple(pairs)) for id_, pairs in named.items()]
+            repeated = stored.grant.is_unanswered
+            grant = replace(stored.grant, asked_s=now_s) if repeated else EvictionGrant(request, now_s, since_s=now_s)
+            asked[stored.name] = replace(stored, grant=grant)
+            named.setdefault(grant.request, []).append((stored.job.id, pools.get(stored.job.node, "")))
+    return {**jobs, **asked}, [GrantRequest(id_, tuple(pairs)) for id_, pairs in named.items()]
 
 
-def _repeat_pause_s(leave: EvictionLeave) -> float:
+def _repeat_pause_s(grant: EvictionGrant) -> float:
     """As long as the request has waited so far, within bounds."""
-    waited_s = 0.0 if leave.since_s is None else leave.asked_s - leave.since_s
+    waited_s = 0.0 if grant.since_s is None else grant.asked_s - grant.since_s
     return min(max(waited_s, UNANSWERED_S), CHANGED_S)

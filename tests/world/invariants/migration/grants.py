@@ -1,4 +1,4 @@
-"""Moves begin with the leave of their pool, keep its budget, and end when operators withdraw them."""
+"""Moves begin with the grant of their pool, keep its budget, and end when operators withdraw them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ HEARD_SECONDS: Final = 20.0
 """Until the deletion of a document is read by each replica."""
 
 
-class MovesHaveLeave(Invariant):
+class MovesHaveGrants(Invariant):
     """A move begins only with an answer that grants it to this job and still holds."""
 
-    NAME = "moves have leave"
+    NAME = "moves have grants"
     KINDS: ClassVar = (Kind.COMMITTED, Kind.STORED)
 
     def __init__(self, world: World) -> None:
@@ -53,9 +53,9 @@ class MovesHaveLeave(Invariant):
             begins = after is not None and after.job.step not in NOT_BEGUN and after.is_live
             if after is None or not begins or (before is not None and before.job.step not in NOT_BEGUN):
                 continue
-            granted = self._granted.get((after.leave.request, after.job.id), set())
-            if after.leave.until_s not in granted:
-                raise Violation(f"{after.job.id} begins; its leave {after.leave.request or 'none'} was not granted")
+            granted = self._granted.get((after.grant.request, after.job.id), set())
+            if after.grant.until_s not in granted:
+                raise Violation(f"{after.job.id} begins; its grant {after.grant.request or 'none'} was not granted")
 
 
 class BudgetsHold(Invariant):
@@ -169,4 +169,4 @@ class WithdrawnJobsEvictNothing(Invariant):
                 raise Violation(f"{stored.job.id} is {stored.job.step}; its document is deleted, and it goes on")
 
 
-INVARIANTS = (MovesHaveLeave, BudgetsHold, WithdrawnJobsEvictNothing)
+INVARIANTS = (MovesHaveGrants, BudgetsHold, WithdrawnJobsEvictNothing)
