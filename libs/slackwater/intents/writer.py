@@ -15,7 +15,7 @@ from slackwater.intents.document import Content, IntentLease, document_event
 from slackwater.intents.node_cache import NodeCache, U
 from slackwater.intents.ports import S
 from slackwater.model.identifiers import partition_of
-from slackwater.model.time import Clock
+from slackwater.model.time import Clock, later_than
 
 
 class IntentWriter(Generic[S, U]):
@@ -101,6 +101,7 @@ class IntentWriter(Generic[S, U]):
     def _event(
         self, state: S, content: Content, seconds: float, now: datetime, cause: Event[Any] | str | None
     ) -> Event[IntentDeclared]:
-        self.nodes.contacts.declared_at[state.node] = now
+        declared_at = self.nodes.contacts.declared_at
+        declared_at[state.node] = later_than(declared_at.get(state.node), now)
         lease = IntentLease(self._epoch_of(partition_of(state.node)), seconds)
-        return document_event(self.writer, state.node, state.generation, content, lease, now, cause)
+        return document_event(self.writer, state.node, state.generation, content, lease, declared_at[state.node], cause)

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
+
+_NEXT = timedelta(microseconds=1)
+
+
+def later_than(last: datetime | None, now: datetime) -> datetime:
+    """Returns now, or just after `last`, the time of the same source before.
+
+    Readers keep the newest event of a source by its time, and a clock that was ahead and is set back must not make them
+    keep, or explain, an earlier one.
+    """
+    return now if last is None else max(now, last + _NEXT)
 
 
 class Clock(Protocol):

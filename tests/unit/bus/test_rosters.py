@@ -32,7 +32,7 @@ from slackwater.events.usage_reported import UsageReported
 from slackwater.model.errors import Unavailable
 from slackwater.telemetry.metrics import process_meters
 
-CONSUMER = "console-usage-reported"
+CONSUMER, GUARD = "console-usage-reported", "ensurance-usage-reported"
 
 
 @dataclass
@@ -55,12 +55,12 @@ class Stage:
         ))  # fmt: skip
 
     @asynccontextmanager
-    async def reading(self, bus: MemoryBus | None = None) -> AsyncIterator[None]:
+    async def reading(self, bus: MemoryBus | None = None, consumer: str = CONSUMER) -> AsyncIterator[None]:
         async def handler(batch: Sequence[Received[UsageReported]]) -> Sequence[Settlement]:
             self.seen.extend(received.event.data for received in batch)
             return [Done()] * len(batch)
 
-        async with (bus or self.reader).consume(UsageReported, CONSUMER, handler):
+        async with (bus or self.reader).consume(UsageReported, consumer, handler):
             yield
 
     @asynccontextmanager
@@ -251,6 +251,18 @@ async def test_a_report_whose_roster_never_comes_is_counted_and_left_out(stage: 
     assert stage.seen == []
     assert missed(CONSUMER) == before + 1
     assert stage.broker.dead_letters == []
+
+
+async def test_a_report_that_met_an_outage_and_whose_roster_never_comes_is_left_out(stage: Stage) -> None:
+    """Its consumer has fewer deliveries than a report waits for its roster elsewhere."""
+    async with stage.reading(consumer=GUARD):
+        await stage.report(1, "a")
+        stage.broker.begin_anew("ROSTERS")
+        stage.broker.away = True
+        await stage.reader.idle()
+        stage.broker.away = False
+        await stage.settle()
+    assert (stage.seen, stage.broker.dead_letters) == ([], [])
 
 
 async def test_reports_that_name_rosters_in_vain_read_a_few(stage: Stage) -> None:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slackwater.colocation.ports import FollowedStrategy
-from slackwater.colocation.usecases.offer_events import offered_after
 from slackwater.colocation.usecases.recompute_offer import recompute
+from slackwater.model.time import later_than
 from slackwater.offers.strategy import Strategy
 
 _TIMES = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis
@@ -20,7 +20,7 @@ _TIMES = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.j
 def test_each_offer_is_later_than_the_last_and_no_earlier_than_the_clock(clock: list[datetime]) -> None:
     last: datetime | None = None
     for now in clock:
-        offered_at = offered_after(last, now)
+        offered_at = later_than(last, now)
         assert offered_at >= now
         assert last is None or offered_at > last
         last = offered_at

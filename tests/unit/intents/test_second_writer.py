@@ -197,3 +197,15 @@ async def test_a_generation_never_sinks(scene: Scene) -> None:
     with pytest.raises(ValueError, match="generation 0 follows 1"):
         await scene.replica.intents.change("n1", sinking)
     assert len(scene.said()) == 1
+
+
+async def test_no_document_looks_older_than_the_last_when_the_clock_is_set_back(scene: Scene) -> None:
+    """An agent that reads the documents before again, because the broker lost the last, goes on with the last."""
+    await scene.evict(1)
+    scene.replica.intents.clock = FakeClock(EPOCH - timedelta(minutes=1))
+    await scene.evict(2)
+    await scene.evict(3)
+    documents = scene.replica.documents()
+    scene.deliver()
+    assert not any(scene.agents.receive(document) for document in documents[:-1])
+    assert len({document.declared_at for document in documents}) == len(documents), "agents report it as their document"

@@ -52,6 +52,8 @@ EARLIER_BOOT = "the journal of an earlier boot put a text from before it into a 
 REFUSED = "a replica that listed the queue with a claim which its owner was about to refuse ended"
 STALE = "a replica that took over with documents of before made a job of a deleted one once more"
 START_LOST = "the answer that a start had failed was lost with the broker, and its job waited without end"
+READ_AGAIN = "a document that an agent read again looked newer than the last, because its owner's clock was set back"
+NO_ROSTER = "a report that met an outage was used up before it had waited for its roster"
 REGRESSIONS = (
     Regression("seed-3.json", "no defect is logged", LOST_ANSWER, "48fb3d79"),
     Regression("seed-1015.json", "no busy loop", BUSY_RELAY, "a1811ab0"),
@@ -72,6 +74,15 @@ REGRESSIONS = (
     Regression("claim-about-to-be-refused.json", "processes end as declared", REFUSED, "1ee76bfb"),
     Regression("documents-read-before-a-handover.json", "jobs follow their life", STALE, "36135c87"),
     Regression("end-of-a-start-lost-with-the-broker.json", "moved pods run once", START_LOST, "36135c87"),
+    Regression(
+        "document-read-again-after-a-clock-set-back.json",
+        "agents follow the newest document",
+        READ_AGAIN,
+        "124fb8a9",
+    ),
+    Regression(
+        "report-without-roster-after-an-outage.json", "no valid message is a dead letter", NO_ROSTER, "595266d6"
+    ),
 )
 
 

@@ -56,8 +56,8 @@ not kept again.
 
 
 ROSTER_DELIVERIES, ROSTER_SECONDS = 4, 0.25
-"""A report whose roster is not there is delivered so often, with such pauses: a roster is stored before its reports,
-but a reader may meet the two in another order."""
+"""A report whose roster is not there is delivered so often (at most `max_deliver` times), with such pauses: a roster is
+stored before its reports, but a reader may meet the two in another order."""
 
 
 class Delivery(Readable, Protocol):
@@ -159,7 +159,7 @@ class Settler(Generic[P]):
         self, pairs: Sequence[tuple[Delivery, Received[P] | RosterMissing]], missing: Sequence[RosterMissing]
     ) -> Sequence[tuple[Delivery, Received[P] | RosterMissing]]:
         """Returns the deliveries with the rosters that are in the stream now. One whose roster is not there waits and
-        is read again, ROSTER_DELIVERIES times; then it is left out and counted.
+        is read again (see ROSTER_DELIVERIES); then it is left out and counted.
         """
         try:
             if self._rosters is not None:
@@ -178,7 +178,7 @@ class Settler(Generic[P]):
         return read
 
     async def _await_roster(self, delivery: Delivery) -> None:
-        if self._counted(delivery) < ROSTER_DELIVERIES:
+        if self._counted(delivery) < min(ROSTER_DELIVERIES, self._spec.max_deliver):
             self._counters.retried += 1
             await delivery.nak(ROSTER_SECONDS)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from slackwater.colocation.ports import FollowedStrategy
@@ -20,16 +20,6 @@ from slackwater.telemetry.spans import trace_id_of
 
 SOURCE = "colocation"
 _IDS = uuid.UUID("5b7c1d0e-27a5-5d0b-8d0f-6a1c4f0f9b52")
-_NEXT = timedelta(microseconds=1)
-
-
-def offered_after(last: datetime | None, now: datetime) -> datetime:
-    """Returns the time of an offer and its records: now, or just after the last offer of the node.
-
-    Consumers keep the newest offer of a node by its time, and a clock that was ahead and is set back must not make them
-    keep, or explain, a larger one.
-    """
-    return now if last is None else max(now, last + _NEXT)
 
 
 def offer_events(
@@ -42,7 +32,7 @@ def offer_events(
     trigger: Event[Any] | None,
     because: Reason | None = None,
 ) -> list[Event[Any]]:
-    """Returns the events. `after` has the generation of the new offer, `now` is its time (offered_after)."""
+    """Returns the events. `after` has the generation of the new offer, `now` is its time (later_than)."""
     cause = trigger.id if trigger else now.isoformat()
 
     def identity(subject: str) -> str:

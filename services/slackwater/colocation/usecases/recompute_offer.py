@@ -8,14 +8,14 @@ from datetime import datetime
 from typing import Any
 
 from slackwater.colocation.ports import ColocationStore, ColocationTransaction, FollowedStrategy, Strategies
-from slackwater.colocation.usecases.offer_events import offer_events, offered_after
+from slackwater.colocation.usecases.offer_events import offer_events
 from slackwater.colocation.usecases.strategy_problems import note_followed
 from slackwater.decisions.reasons import Reason
 from slackwater.events.envelope import Event
 from slackwater.model.errors import InvalidInput
 from slackwater.model.identifiers import ALL_PARTITIONS, partition_of
 from slackwater.model.records import record
-from slackwater.model.time import Clock
+from slackwater.model.time import Clock, later_than
 from slackwater.offers.degradation import degraded_because
 from slackwater.offers.node import InputSource, NodeState, with_offer
 from slackwater.offers.node_offer import decide_node
@@ -205,7 +205,7 @@ def recompute(
     if is_same_offer(state, after, followed.sources) and not republish:
         return after if state.strategies else replace(after, strategies=followed.sources), []
     published = replace(after, generation=state.generation + 1, strategies=followed.sources)
-    offered_at = offered_after(None if state.told_by is None else state.told_by.at, now)
+    offered_at = later_than(None if state.told_by is None else state.told_by.at, now)
     events = offer_events(state, published, snapshot, followed, offer, offered_at, trigger, because)
     return replace(published, told_by=InputSource(events[-1].id, offered_at)), events
 

@@ -13,7 +13,7 @@ from slackwater.colocation.usecases.node_updates import (
     apply_peaks,
     apply_reservations,
 )
-from slackwater.colocation.usecases.offer_events import SOURCE, offered_after
+from slackwater.colocation.usecases.offer_events import SOURCE
 from slackwater.colocation.usecases.recompute_offer import STATES, Offering, recompute_node
 from slackwater.decisions.reasons import DecisionKind, Reason
 from slackwater.decisions.record import DecisionRecord, Input, Replay
@@ -25,6 +25,7 @@ from slackwater.events.node_reserved import NodeReserved
 from slackwater.events.peak_predicted import PeakPredicted
 from slackwater.events.resources_offered import ResourcesOffered
 from slackwater.model.quantities import Resources
+from slackwater.model.time import later_than
 from slackwater.offers.node import NodeState
 from slackwater.store.quarantine import Item
 
@@ -52,7 +53,7 @@ async def withdraw_offer(offering: Offering, item: Item) -> None:
     if item.table != STATES or not item.node:
         return
     last = await offering.store.last_offer(item.node)
-    now = offered_after(last.offered_at, offering.clock.now())
+    now = later_than(last.offered_at, offering.clock.now())
     records = [_record(item, subject, unit, now) for subject, unit in SUBJECTS.items()]
     offered = ResourcesOffered(
         node=item.node,
@@ -101,7 +102,7 @@ async def restore_offer(offering: Offering, latest: Latest, item: Item) -> None:
 
 def _after_withdrawal(state: NodeState) -> NodeState:
     """Counts the generation of the withdrawal and its time, which the row does not contain."""
-    told_by = state.told_by and replace(state.told_by, at=offered_after(state.told_by.at, state.told_by.at))
+    told_by = state.told_by and replace(state.told_by, at=later_than(state.told_by.at, state.told_by.at))
     return replace(state, generation=state.generation + 1, told_by=told_by)
 
 
