@@ -203,7 +203,7 @@ class KilledMoves:
         """The pods of the last report of a node; None: there is none."""
         try:
             report = await self._last("USAGE", f"sw.v1.usage.reported.*.{node}")
-            slot = f"sw.v1.pods.rostered.*.{node}.{report['roster_slot']}"
+            slot = f"sw.v1.pods.rostered.*.{node}.{report.get('roster_slot', 0)}"
             roster = report.get("own_roster") or (await self._last("ROSTERS", slot))["roster"]
         except (NatsError, TimeoutError):
             return None

@@ -134,7 +134,7 @@ async def _gaps(result: Result, here: Site, bus: object) -> Findings:
                            NODE)  # fmt: skip
     missing = rows[0]["last"] - rows[0]["kept"]
     reports = [json.loads(body) for _, body in await messages(bus, "usage.reported")]  # type: ignore[arg-type] # a NatsBus
-    dropped = max(report["dropped_reports"] for report in reports if report["node"] == NODE)
+    dropped = max(report.get("dropped_reports", 0) for report in reports if report["node"] == NODE)
     result.facts |= {"gaps_counted": counted, "reports_missing": missing, "reports_dropped_by_the_agent": dropped}
     result.promise("the agent dropped at least what is missing", dropped >= missing)
     return Findings(offered=rows[0]["last"], acked=rows[0]["kept"], gaps=missing,
