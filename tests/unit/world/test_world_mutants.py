@@ -20,7 +20,7 @@ from tests.world.world import ENDS_AS_DECLARED
 
 from slackwater.offers import degradation
 
-CHEAPEST = ("ack before commit", "clock taken from the report", "leave not asked")
+CHEAPEST = ("ack before commit", "clock taken from the report", "grant not asked")
 SMALL = ("--nodes", "1", "--seconds", "40", "--tries", "1")
 """Their histories without the mutant: the time of the test."""
 
