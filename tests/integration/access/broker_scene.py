@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,7 @@ class Pki:
 
     @property
     def ca(self) -> Path:
-        file = self.folder / "ca.pem"
-        self.authority.cert_pem.write_to_path(file)
-        return file
+        return self.folder / "ca.pem"
 
     def issue(self, name: str, common_name: str | None = None) -> tuple[Path, Path]:
         made = self.authority.issue_cert(name, common_name=common_name)
@@ -48,7 +47,9 @@ class Pki:
 
 def pki(folder: Path) -> Pki:
     folder.mkdir(parents=True)
-    return Pki(trustme.CA(), folder)
+    made = Pki(trustme.CA(), folder)
+    made.authority.cert_pem.write_to_path(made.ca)  # once: a broker that reads its configuration again reads it, too
+    return made
 
 
 @dataclass
@@ -65,9 +66,13 @@ class Broker:
     def credentials(self, user: str) -> UserCredentials:
         return read_credentials(self.folder / "credentials" / f"{user}.creds")
 
+    @cached_property
+    def client(self) -> tuple[Path, Path]:
+        """Certificate and key of all clients."""
+        return self.trusted.issue("client.example")
+
     def tls(self) -> NatsAccess:
-        certificate, key = self.trusted.issue("client.example")
-        return NatsAccess(ca=self.trusted.ca, certificate=certificate, key=key)
+        return NatsAccess(ca=self.trusted.ca, certificate=self.client[0], key=self.client[1])
 
     def access(self, user: str, **other: Any) -> NatsAccess:
         """The access of a service, or of an agent of NODES."""

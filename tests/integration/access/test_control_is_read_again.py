@@ -44,7 +44,7 @@ def reload(broker: Broker) -> None:
 async def is_admitted(broker: Broker, file: Path, user: str = "quota") -> bool:
     access = broker.tls().model_copy(update={"credentials_file": file})
     with suppress(Misconfigured, Unavailable):
-        async with connect_bus(broker.url, name=user, access=access, wait_seconds=5, declares=False):
+        async with connect_bus(broker.url, name=user, access=access, wait_seconds=1, declares=False):
             return True
     return False
 

@@ -56,6 +56,22 @@ async def test_a_cancellation_that_comes_with_the_answer_ends_the_task(monkeypat
     assert asking[0].cancelled()
 
 
+async def test_an_attempt_whose_end_was_told_by_the_one_before_it_ends_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As nats-py ends each attempt to connect again, with the future of the newest."""
+
+    async def attempt(client: Client) -> None:
+        assert client._reconnection_task_future is not None
+        client._reconnection_task_future.set_result(True)
+
+    monkeypatch.setattr(Client, "_attempt_reconnect", attempt)
+    client = SteadyClient()
+    client._reconnection_task_future = asyncio.get_running_loop().create_future()
+    await client._attempt_reconnect()
+    await client._attempt_reconnect()
+
+
 async def test_a_password_in_the_address_is_not_said() -> None:
     with pytest.raises(Unavailable) as said:
         async with connect_bus("nats://alice:hunter2@127.0.0.1:9", name="test", declares=False, wait_seconds=0.05):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from logging import LogRecord
 from typing import Any, TypeVar
@@ -89,9 +90,12 @@ class SteadyClient(Client):
     async def _attempt_reconnect(self) -> None:
         """Abort the connection that is given up: the plain client closes it, and that waits until its buffer is
         written, for ever if the server is stopped and reads nothing.
+
+        An attempt that a later one cancels may say so on the future of the later one, which then fails as its last act.
         """
         self.abort()
-        await super()._attempt_reconnect()
+        with suppress(asyncio.InvalidStateError):
+            await super()._attempt_reconnect()
 
     def abort(self) -> None:
         """Drop the connection with all that was not written to it."""
