@@ -356,8 +356,9 @@ def container_states(status: Json) -> dict[str, Json]:
 
 
 def is_resize_infeasible(status: Json) -> bool:
-    """Whether the kubelet has said that the node can never give a pod what its spec says now."""
-    pending = [one for one in items_in(status, "conditions") if one.get("type") == "PodResizePending"]
+    """Returns whether the kubelet has said that the node can never give a pod what its spec says now."""
+    conditions = items_in(status, "conditions")
+    pending = [condition for condition in conditions if condition.get("type") == "PodResizePending"]
     return bool(pending) and pending[0].get("reason") == "Infeasible"
 
 

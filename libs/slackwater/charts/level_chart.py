@@ -54,10 +54,10 @@ def runs(samples: Sequence[LevelSample], gap_seconds: float = GAP_SECONDS) -> li
 def with_steps(run: Sequence[LevelSample]) -> list[LevelSample]:
     """The samples, and before each with another offer the same one with the offer before: an offer holds until the
     next, so that its edge is upright."""
-    found = list(run[:1])
+    steps = list(run[:1])
     for before, sample in pairwise(run):
-        found += [replace(sample, offered=before.offered), sample] if sample.offered != before.offered else [sample]
-    return found
+        steps += [replace(sample, offered=before.offered), sample] if sample.offered != before.offered else [sample]
+    return steps
 
 
 def thinned(samples: Sequence[LevelSample], x: Scale) -> list[LevelSample]:

@@ -48,7 +48,7 @@ def convert(bodies: Iterable[Any]) -> Conversion:
     """Converts documents as YAML has them, in any order; what is none of Koordinator's is left out silently. Of an
     object that is given twice the last counts, as with `kubectl apply`."""
     objects = tuple(source_objects(bodies))
-    single = {(one.kind, one.group, one.namespace, one.name): one for one in objects}
+    single = {(item.kind, item.group, item.namespace, item.name): item for item in objects}
     items = tuple(_with_names_of_their_own(_items(tuple(single.values()))))
     read = marks_read(item for item in items if isinstance(item, ConvertedDocument))
     items = (*items, *marks(filter(is_marked, objects), read))
